@@ -10,8 +10,8 @@ use std::{
 use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
-    attach, changes, context_init, git::settings::Settings as GitSettings, git_init, git_sync, housekeeper, last_word,
-    plugin_init, prep, probe, redact, session_log, shim, stop, unpack, url_fetch, workspace_clean,
+    attach, changes, companion, context_init, git::settings::Settings as GitSettings, git_init, git_sync, housekeeper,
+    last_word, plugin_init, prep, probe, redact, session_log, shim, stop, url_fetch, workspace_clean,
 };
 
 use crate::{exit_code, process};
@@ -49,13 +49,9 @@ pub enum Helper {
     /// Inside a Pod: check whether the Agent's server is usable.
     #[command(hide = true)]
     Probe,
-    /// Inside a Pod: receive a part of a Task's delivery to its Agent, as `attach` sends it.
+    /// Inside a Pod: act on an Agent's workspace for the Pods of its Tasks.
     #[command(hide = true)]
-    Unpack {
-        /// As `attach` writes them.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
-    },
+    Companion,
     /// Inside a Pod: compare an Agent's workspace before and after a Task, as `attach` asks.
     #[command(hide = true)]
     Changes {
@@ -179,7 +175,9 @@ impl Helper {
             Self::Prep => {
                 let settings = prep::Settings::from_env(env)?;
                 let report = prep::run(&settings).await?;
-                say(&format!("{} inputs, {} caches", settings.fetch.inputs.len(), report.caches.len()))
+                let delivered =
+                    settings.companion.as_ref().map(|_| "; the Agent's workspace is ready").unwrap_or_default();
+                say(&format!("{} inputs, {} caches{delivered}", settings.fetch.inputs.len(), report.caches.len()))
             }
             Self::WorkspaceClean => {
                 let settings = workspace_clean::Settings::from_env(env);
@@ -192,9 +190,8 @@ impl Helper {
                 Ok(session_log::run(&settings, &mut io::stdout(), process::shutdown_requested()).await?)
             }
             Self::Probe => Ok(probe::run(&probe::Settings::from_env(env)?).await?),
-            Self::Unpack { words } => {
-                let taken = unpack::run(&unpack::Piece::from_words(&words)?, &env::temp_dir())?;
-                say(&taken.to_string())
+            Self::Companion => {
+                Ok(companion::run(companion::Settings::from_env(env)?, process::shutdown_requested()).await?)
             }
             Self::Changes { words } => {
                 say(&changes::agent::run(&words, &env::temp_dir(), &redact::from_process([])).await?)

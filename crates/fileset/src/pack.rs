@@ -9,6 +9,7 @@ use std::thread;
 
 use rustix::fs::{AtFlags, FileType, readlinkat, statat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use zstd::bulk::Compressor;
 use zstd::zstd_safe::CParameter;
 
@@ -27,7 +28,7 @@ const LEVEL: i32 = 3;
 const READ_BYTES: usize = 256 << 10;
 
 /// An archive that was written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packed {
     pub manifest: Manifest,
     /// Of the archive.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::Limits;
 use crate::directories::open_root;
@@ -16,7 +17,7 @@ use crate::patterns::Patterns;
 pub const MOST_SKIPPED: usize = 100;
 
 /// What matches the patterns and is not part of the set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// The first [`MOST_SKIPPED`].
     pub names: Vec<SkippedName>,
@@ -24,13 +25,13 @@ pub struct Skipped {
     pub count: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkippedName {
     pub path: Name,
     pub reason: SkipReason,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum SkipReason {
     #[error("it is a socket, a named pipe or a device")]
     Special,

@@ -93,15 +93,6 @@ impl Reply {
     }
 }
 
-/// A file or directory of the server.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Entry {
-    name: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
 /// A client of one server.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -287,27 +278,6 @@ impl Client {
         Ok(output(&answer))
     }
 
-    /// Runs commands on the server and returns the output of each. They run in a session of their own, which is deleted
-    /// afterwards: no model reads it.
-    pub async fn run(&self, title: &str, commands: &[String]) -> Result<Vec<String>, Error> {
-        let agent = self.default_agent().await?;
-        let session = self.create(&json!({ "title": title })).await?.id;
-        let mut outputs = Vec::new();
-        let mut result = Ok(());
-        for command in commands {
-            match self.shell(&session, &agent, command).await {
-                Ok(output) => outputs.push(output),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        // A session that cannot be deleted is harmless.
-        let _ = self.delete(&session).await;
-        result.map(|()| outputs)
-    }
-
     /// Returns the state of all sessions that are not idle.
     pub async fn activities(&self) -> Result<BTreeMap<String, Activity>, Error> {
         let all: BTreeMap<String, Value> = self.get("/session/status", REQUEST).await?;
@@ -361,24 +331,6 @@ impl Client {
     /// Rejects a question.
     pub async fn reject_question(&self, request: &str) -> Result<(), Error> {
         self.post(&format!("/question/{}/reject", plain(request)), &json!({}), REQUEST).await.map(|_| ())
-    }
-
-    /// Returns the names of the directories in a directory of the workspace; none if it does not exist.
-    pub async fn directories(&self, path: &str) -> Result<Vec<String>, Error> {
-        // The server answers a missing directory with an unspecific error, so each parent is listed first.
-        let mut here = ".".to_owned();
-        for part in path.split('/') {
-            if !self.directories_in(&here).await?.iter().any(|name| name == part) {
-                return Ok(Vec::new());
-            }
-            here = format!("{here}/{part}");
-        }
-        self.directories_in(&here).await
-    }
-
-    async fn directories_in(&self, path: &str) -> Result<Vec<String>, Error> {
-        let entries: Vec<Entry> = self.query("/file", &[("path", path)]).await?;
-        Ok(entries.into_iter().filter(|entry| entry.kind == "directory").map(|entry| entry.name).collect())
     }
 
     /// Opens the event stream. The limit applies to the head of the response, or to an error as a whole.

@@ -12,7 +12,7 @@
 //! | `probe` | [`probe`] | whether an Agent's server can be used |
 //! | `attach` (and the name `opencode`) | [`attach`] | a Task on an Agent's server |
 //! | `changes` | [`changes::agent`] | compares an Agent's workspace before and after a Task |
-//! | `unpack` | [`unpack`] | receives the files that `attach` delivers |
+//! | `companion` | [`companion`] | acts on an Agent's workspace for the Pods of its Tasks |
 //! | `session-log` | [`session_log`] | the records of a session, as the log of a container beside the agent |
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //! | `prep` | [`prep`] | inputs and caches, from the depot |
@@ -27,6 +27,7 @@ pub mod attach;
 pub mod authorities;
 pub mod budget;
 pub mod changes;
+pub mod companion;
 pub mod context_init;
 pub mod depot;
 pub mod env;
@@ -49,6 +50,5 @@ pub mod shim;
 pub mod stop;
 mod text;
 pub mod tool_output;
-pub mod unpack;
 pub mod url_fetch;
 pub mod workspace_clean;

@@ -23,6 +23,8 @@ mod budget;
 mod changes;
 #[path = "real/collect.rs"]
 mod collect;
+#[path = "real/companion.rs"]
+mod companion;
 #[path = "real/git.rs"]
 mod git;
 #[path = "real/git_sync.rs"]

@@ -1,20 +1,24 @@
-//! A stub of an Agent's OpenCode server: answers the requests of the controllers, over a real directory, with the real
-//! helper. The suites of `pod` and `cli` test with the real OpenCode.
+//! A stub of an Agent's OpenCode server, which answers the requests of the controllers, and the real companion beside it
+//! over a real directory. The suites of `pod` and `cli` test with the real OpenCode.
 
 use std::{
     collections::{BTreeSet, HashMap},
+    net::Ipv4Addr,
     path::{Path as FilePath, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use anyhow::Context as _;
 use axum::{
     Json, Router,
-    extract::{Path, Query, Request, State},
+    extract::{Path, Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{delete, get, post},
+    routing::{get, post},
 };
 use k8s_openapi::{
     ByteString,
@@ -23,13 +27,23 @@ use k8s_openapi::{
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::{net::TcpListener, process::Command, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    process::{Child, Command},
+    task::JoinHandle,
+};
 
 use crate::world::World;
+
+/// Port of every Agent's companion.
+const COMPANION_PORT: u16 = 14096;
 
 /// A server. It ends with this value.
 pub struct AgentServer {
     pub port: u16,
+    /// Its own: the companion's port is the same everywhere.
+    address: Ipv4Addr,
+    companion: Mutex<Option<Child>>,
     state: Arc<ServerState>,
     worker: JoinHandle<()>,
 }
@@ -64,23 +78,19 @@ impl AgentServer {
         let router = Router::new()
             .route("/permission", get(async |State(state): State<Arc<ServerState>>| Json(lock(&state.asked).clone())))
             .route("/question", get(async || Json(json!([]))))
-            .route("/agent", get(async || Json(json!([{"name": "build", "mode": "primary"}]))))
-            .route("/session", post(async || Json(json!({"id": "ses_helper"}))))
             .route("/session/{id}", get(session))
-            .route("/session/{id}", delete(async || Json(json!(true))))
-            .route("/session/{id}/shell", post(shell))
             .route("/session/status", get(status))
             .route("/session/{id}/abort", post(abort))
-            .route("/file", get(list))
             .layer(middleware::from_fn_with_state(Arc::clone(&state), note))
             .with_state(Arc::clone(&state));
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let address = free_address().context("no free address")?;
+        let listener = TcpListener::bind((address, 0)).await?;
         let port = listener.local_addr()?.port();
         let worker = tokio::spawn(async move {
             // The only error is a broken listener; clients then see a refused connection.
             let _ = axum::serve(listener, router).await;
         });
-        Ok(Self { port, state, worker })
+        Ok(Self { port, address, companion: Mutex::default(), state, worker })
     }
 
     /// Where its agent works.
@@ -105,8 +115,30 @@ impl AgentServer {
         let wanted = format!("a ready Pod of {agent}");
         let pod = world.pods.until(&wanted, |pods| pods.all().into_iter().find(|pod| of_agent(pod)));
         let name = pod.await?.metadata.name.clone().unwrap_or_default();
-        let patch = json!({"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}});
+        self.start_companion(world, agent).await?;
+        let patch = json!({"status": {"podIP": self.address, "podIPs": [{"ip": self.address}]}});
         world.api::<Pod>().patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Starts the companion with the token of the Agent, once.
+    async fn start_companion(&self, world: &World, agent: &str) -> anyhow::Result<()> {
+        let secret: Secret = world.api().get(&format!("{agent}-companion")).await?;
+        let token = secret.data.and_then(|mut data| data.remove("token")).context("no token")?;
+        let mut companion = lock(&self.companion);
+        if companion.is_none() {
+            let state = self.workspace().join("companion");
+            std::fs::create_dir_all(&state)?;
+            let mut command = Command::new(program()?);
+            command
+                .arg("companion")
+                .env("KUBEOPENCODE_COMPANION_LISTEN", format!("{}:{COMPANION_PORT}", self.address))
+                .env("KUBEOPENCODE_COMPANION_TOKEN", String::from_utf8(token.0)?)
+                .env("KUBEOPENCODE_COMPANION_DIR", state)
+                .env("WORKSPACE_DIR", self.workspace())
+                .kill_on_drop(true);
+            *companion = Some(command.spawn()?);
+        }
         Ok(())
     }
 
@@ -218,24 +250,16 @@ async fn abort(State(state): State<Arc<ServerState>>, Path(id): Path<String>) ->
     Json(lock(&state.busy).remove(&id))
 }
 
-async fn list(State(state): State<Arc<ServerState>>, Query(query): Query<HashMap<String, String>>) -> Json<Value> {
-    let place = state.workspace.path().join(query.get("path").cloned().unwrap_or_default());
-    let entries = std::fs::read_dir(place).into_iter().flatten().flatten();
-    let nodes = entries.map(|entry| {
-        let kind = if entry.path().is_dir() { "directory" } else { "file" };
-        json!({"name": entry.file_name().to_string_lossy(), "type": kind, "ignored": false})
-    });
-    Json(nodes.collect())
-}
-
-/// Runs a command as a shell beside the server would, where our program is at another place.
-async fn shell(Json(body): Json<Value>) -> Result<Json<Value>, StatusCode> {
-    let program = program().map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-    let command = body["command"].as_str().unwrap_or_default().replace("/tools/kubeopencode", &program);
-    let output = Command::new("sh").args(["-c", &command]).output().await;
-    let output = output.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-    let printed = [output.stdout, output.stderr].concat();
-    Ok(Json(json!({"parts": [{"state": {"output": String::from_utf8_lossy(&printed)}}]})))
+/// An address of this machine on which no companion listens.
+fn free_address() -> Option<Ipv4Addr> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id();
+    let mut all = std::iter::from_fn(|| Some(first.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)))).take(1000);
+    all.find_map(|number| {
+        let [_, _, third, fourth] = number.to_be_bytes();
+        let address = Ipv4Addr::new(127, 91, third, fourth.clamp(1, 254));
+        std::net::TcpListener::bind((address, COMPANION_PORT)).ok().map(|_| address)
+    })
 }
 
 /// The program that the controllers of this suite are.

@@ -74,8 +74,11 @@ async fn contexts_are_delivered(world: &World) -> anyhow::Result<()> {
         let text = format!("from {source} {token}");
         ensure!(world.model_received(&text), "the model did not receive {text:?}: {}", world.logs("reader"));
     }
-    let log = world.logs("reader");
-    ensure!(log.contains("are at /workspace/.kubeopencode/tasks/reader on the server"), "{log}");
+    let log = world.kubectl(&["logs", "reader-pod", "-c", "prep"])?;
+    ensure!(log.contains("/workspace/.kubeopencode/tasks/reader in the Agent's workspace"), "{log}");
+    // The companion takes no one at their word, and the agent does not know the word.
+    let environment = world.kubectl(&["exec", "deployment/a-server", "-c", "opencode-server", "--", "env"])?;
+    ensure!(!environment.contains("COMPANION"), "{environment}");
 
     // They go with their Task.
     let list = ["exec", "deployment/a-server", "-c", "opencode-server", "--", "ls", ".kubeopencode/tasks"];

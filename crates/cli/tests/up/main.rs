@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod agent_access;
+mod agent_results;
 mod agents;
 mod command;
 mod kills;

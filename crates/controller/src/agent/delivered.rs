@@ -8,23 +8,17 @@
 use std::time::Duration;
 
 use api::{Task, names::labels};
-use domain::{
-    agent::delivered::{left_over, removals},
-    contract::paths::DELIVERIES,
-    run::{resolve::resolve_agent, target::Target},
-};
+use domain::{agent::delivered::left_over, run::target::Target};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use observe::{Change, Key, Next};
 use tokio::time::Instant;
 
-use super::server::Error;
+use super::{companion::Companion, server::Error};
 use crate::{shared::Shared, task::still_runs};
 
 /// Tasks that are deleted within this time share one sweep.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Title of the session in which our helper runs, shown to users.
-const TITLE: &str = "KubeOpenCode: removal of contexts";
 
 /// Schedules a sweep if the Task was deleted.
 pub fn task_changed(shared: &Shared, change: &Change<'_, Task>) {
@@ -45,25 +39,18 @@ pub fn left(shared: &Shared, target: &Target) {
 /// Removes the deliveries of deleted Tasks from the workspace of an Agent.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
     let Some(agent) = shared.cache.agents.object(key) else { return Ok(Next::Wait) };
-    let Ok(resolved) = resolve_agent(&agent, shared.template_of(&agent).as_deref(), &shared.platform()) else {
-        return Ok(Next::Wait);
-    };
     // A server that becomes ready queues a sweep.
-    let Some(server) = shared.agents.servers.of(shared, &agent).await? else { return Ok(Next::Wait) };
-    let found = server.directories(DELIVERIES).await?;
-    let names = left_over(found, |name| still_needed(shared, key, name));
-    if names.is_empty() {
-        return Ok(Next::Wait);
+    let Some(companion) = Companion::of(shared, &agent).await? else { return Ok(Next::Wait) };
+    let names = left_over(companion.tasks().await?, |name| still_needed(shared, key, name));
+    let mut failed = None;
+    for name in &names {
+        match companion.remove(name).await {
+            Ok(()) => tracing::debug!(agent = %key, task = name, "the files of a Task that is gone were removed"),
+            // One that cannot be removed does not keep the others.
+            Err(error) => failed = Some(error),
+        }
     }
-    let printed = server.run(TITLE, &removals(&resolved.workspace_dir, &names)).await?;
-    let removed = printed.iter().flat_map(|text| text.lines()).filter(|line| line.trim() == "removed").count();
-    if removed < names.len() {
-        let said: String = printed.join(" ").chars().take(300).collect();
-        tracing::warn!(agent = %key, found = names.len(), removed, %said, "some delivered files stay");
-        return Ok(Next::Retry);
-    }
-    tracing::debug!(agent = %key, removed, "delivered files of Tasks that are gone were removed");
-    Ok(Next::Wait)
+    failed.map_or(Ok(Next::Wait), Err)
 }
 
 /// Whether the Task exists on the Agent, or a Pod of the deleted Task may still deliver.

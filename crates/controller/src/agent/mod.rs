@@ -3,6 +3,7 @@
 //! [`pass`] is one such round: [`standby`], then the objects are built, `objects` applies them, `share` keeps the share
 //! link, and `report` writes the status. [`server`] and [`delivered`] talk to the running server.
 
+mod companion;
 pub mod delivered;
 pub mod git_sync;
 mod objects;
@@ -29,6 +30,7 @@ use domain::{
     },
     workload::{
         agent::{AgentIdentity, AgentWorkloadInput, agent_objects, password_ref},
+        collect,
         contexts::{self, ContextInput, ContextPlan},
         names,
     },
@@ -238,6 +240,8 @@ async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Resul
     {
         ensure_password(shared, agent, &reference.name, &reference.key).await?;
     }
+    let token = collect::companion_token(&key.name);
+    ensure_password(shared, agent, &token.name, &token.key).await?;
     let uid = agent.uid().unwrap_or_default();
     let git_hashes = followed.commits();
     let mut input = AgentWorkloadInput {

@@ -131,7 +131,7 @@ where
     Ok(())
 }
 
-/// Creates the password of an Agent's server, once.
+/// Creates a password of an Agent's server or companion, once.
 pub async fn ensure_password(shared: &Shared, agent: &Agent, name: &str, key: &str) -> Result<(), Error> {
     let namespace = agent.namespace().unwrap_or_default();
     let secret = Secret {

@@ -32,6 +32,12 @@ pub enum Error {
     /// The Secret has no password.
     #[error("Secret '{0}' does not hold the password of the Agent's server")]
     NoPassword(String),
+    /// The Secret has no token.
+    #[error("Secret '{0}' does not hold the token of the Agent's companion")]
+    NoToken(String),
+    /// A request to the companion failed.
+    #[error("the Agent's companion cannot be used: {0}")]
+    Companion(String),
     /// A request to the server failed.
     #[error("the Agent's server cannot be used: {0}")]
     Server(#[from] opencode::Error),
@@ -42,8 +48,8 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Api(_) => reasons::APPLY_FAILED,
-            Self::NoPassword(_) => reasons::SECRET_MISSING,
-            Self::Server(_) => reasons::AGENT_SERVER_NOT_READY,
+            Self::NoPassword(_) | Self::NoToken(_) => reasons::SECRET_MISSING,
+            Self::Server(_) | Self::Companion(_) => reasons::AGENT_SERVER_NOT_READY,
         }
     }
 }
@@ -59,7 +65,7 @@ pub struct Servers {
 }
 
 impl Servers {
-    fn http(&self) -> Result<&reqwest::Client, Error> {
+    pub(super) fn http(&self) -> Result<&reqwest::Client, Error> {
         if let Some(client) = self.http.get() {
             return Ok(client);
         }
@@ -112,7 +118,12 @@ async fn password(shared: &Shared, agent: &Agent) -> Result<Option<String>, Erro
 
 /// Address of an Agent's server: that of its newest ready Pod.
 fn address(shared: &Shared, agent: &Agent) -> Option<SocketAddr> {
-    let port = u16::try_from(agent.spec.port.unwrap_or(defaults::PORT)).ok()?;
+    address_of(shared, agent, agent.spec.port.unwrap_or(defaults::PORT))
+}
+
+/// The same with another port of the Pod.
+pub(super) fn address_of(shared: &Shared, agent: &Agent, port: i32) -> Option<SocketAddr> {
+    let port = u16::try_from(port).ok()?;
     let pods = pods(shared, agent);
     let ready = pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && is_ready(pod));
     let newest = ready.max_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0))?;

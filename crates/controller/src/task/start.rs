@@ -267,6 +267,9 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
         // The server has the Agent's own instructions.
         let own = task.spec.instruction_refs.as_deref().unwrap_or_default();
         plan.instruct(&key.namespace, &bindings::instructions(shared, &key.namespace, own, uses).await?);
+        if platform.depot_url.is_some() {
+            plan.name_results(&key.name, &resolved);
+        }
     }
     let allowance = budget::allowance(shared, task, &resolved);
     let input = TaskPodInput { task: identity, resolved: &placed, platform: &platform, contexts: &plan, allowance };

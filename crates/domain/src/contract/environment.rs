@@ -128,17 +128,17 @@ groups! {
         PROMPT_FILE = "PROMPT_FILE";
         /// File whose text becomes the `system` field of the request.
         KUBEOPENCODE_SYSTEM_FILE = "KUBEOPENCODE_SYSTEM_FILE";
-        /// Directory below the workspace that is copied to the server, at the same path, before the prompt is sent.
-        DELIVERY_DIR = "DELIVERY_DIR";
         /// Answer to permission requests: `Reject` (default), `Approve`, `Wait` for a person, or `Always`, which waits
         /// for a person at every tool call.
         APPROVAL_MODE = "APPROVAL_MODE";
         /// Seconds that `Wait` waits for a person before it rejects. Default 3600.
         APPROVAL_TIMEOUT_SECONDS = "APPROVAL_TIMEOUT_SECONDS";
-        /// Seconds that the server may take to become ready. Default 120.
+        /// Seconds that the server may take to become ready; for prep, the companion. Default 120.
         START_TIMEOUT_SECONDS = "START_TIMEOUT_SECONDS";
         /// Seconds that the server may be unreachable during a run. Default 60.
         SERVER_LOST_SECONDS = "SERVER_LOST_SECONDS";
+        /// File that receives the paths of the files that the session edited, as a JSON list. Default: none.
+        EDITS_FILE = "KUBEOPENCODE_EDITS_FILE";
     }
     "shim", "Read by the parent process of the agent's command." {
         /// Output of the command: `opencode-json` for the events of `opencode run --format json`; `client` keeps a
@@ -150,9 +150,9 @@ groups! {
         SHIM_PATH_PREPEND = "SHIM_PATH_PREPEND";
         /// File that becomes the command's standard input.
         SHIM_STDIN_FILE = "SHIM_STDIN_FILE";
-        /// File that the shim creates and holds locked until it ends. Default: none.
+        /// File that the shim, or `attach`, creates and holds locked until it ends. Default: none.
         SHIM_LOCK_FILE = "SHIM_LOCK_FILE";
-        /// File that receives a copy of the report. Default: none.
+        /// File that receives a copy of the report; also from `attach`. Default: none.
         SHIM_REPORT_FILE = "SHIM_REPORT_FILE";
         /// File that receives the patch of the whole change, binary files included. Default: none.
         SHIM_PATCH_FILE = "SHIM_PATCH_FILE";
@@ -333,6 +333,20 @@ groups! {
         RESULTS_DIR = "KUBEOPENCODE_RESULTS_DIR";
         /// Directory that prep and the housekeeper share, out of reach of the agent. Default `/collect`.
         COLLECT_DIR = "KUBEOPENCODE_COLLECT_DIR";
+    }
+    "companion", "Read by the container beside an Agent's server, and by prep and the housekeeper of a Task on it." {
+        /// companion: address and port to listen on.
+        COMPANION_LISTEN = "KUBEOPENCODE_COMPANION_LISTEN";
+        /// Token of the Agent's companion, from its Secret.
+        COMPANION_TOKEN = "KUBEOPENCODE_COMPANION_TOKEN";
+        /// companion: directory of its own, out of reach of the agent. Default `/companion`.
+        COMPANION_DIR = "KUBEOPENCODE_COMPANION_DIR";
+        /// prep, housekeeper: URL of the companion.
+        COMPANION_URL = "KUBEOPENCODE_COMPANION_URL";
+        /// prep: what the run will ask for at its end, as JSON: `{"outputs", "changes"}`. Default: nothing.
+        COMPANION_BEGIN = "KUBEOPENCODE_COMPANION_BEGIN";
+        /// prep: directory below the workspace that is delivered to the Agent's workspace, at the same path. Default: none.
+        DELIVERY_DIR = "DELIVERY_DIR";
     }
     "workspace-clean", "Read by the helper that removes the directories of deleted Tasks from a shared workspace." {
         /// Mount of the whole volume. Default `/workspaces`.

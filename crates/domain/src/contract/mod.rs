@@ -6,6 +6,7 @@
 //! | module | direction | content |
 //! |---|---|---|
 //! | [`collect`] | both | what a run keeps and fetches, and the report on it |
+//! | [`companion`] | between Pods | the protocol of the container beside an Agent's server |
 //! | [`depot`] | out of the Pod | the protocol of the depot, which stores what runs keep |
 //! | [`environment`] | into the Pod | every environment variable |
 //! | [`mappings`] | into the Pod | the files and directories that context-init copies |
@@ -17,6 +18,7 @@
 //! | [`workspace`] | out of the Pod | what was removed from a shared workspace |
 
 pub mod collect;
+pub mod companion;
 pub mod depot;
 pub mod environment;
 pub mod mappings;

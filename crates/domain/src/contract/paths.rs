@@ -29,6 +29,10 @@ pub const WORKSPACE: &str = api::names::defaults::WORKSPACE_DIR;
 pub const PLATFORM_DIRECTORY: &str = ".kubeopencode";
 /// Directory below an Agent's workspace that Tasks deliver their contexts to: one subdirectory per Task.
 pub const DELIVERIES: &str = ".kubeopencode/tasks";
+/// File to which a Task on an Agent's server writes outputs, in the Task's directory below [`DELIVERIES`].
+pub const TASK_OUTPUTS: &str = ".outputs";
+/// Volume of the companion: what it knows of the workspace before runs. The agent does not have it.
+pub const COMPANION: &str = "/companion";
 /// Mount of the ConfigMap with context files, in context-init.
 pub const CONTEXT_FILES: &str = "/configmap-files";
 /// Mounts of ConfigMaps that are copied as directories, in context-init; a number follows.
@@ -59,6 +63,8 @@ pub const OUTPUTS: &str = "/results/outputs";
 pub const REPORT_COPY: &str = "/results/report.json";
 /// Patch of the whole change of the run.
 pub const PATCH: &str = "/results/changes.patch";
+/// Files that the session of a Task on an Agent's server edited, as a JSON list, from `attach` for the housekeeper.
+pub const EDITS: &str = "/results/edits.json";
 /// Volume that `prep` shares with the housekeeper: files in transit, and the keys of caches. The agent does not have it.
 pub const COLLECT: &str = "/collect";
 /// Mount of the token for the depot, in `prep` and the housekeeper only.

@@ -8,23 +8,23 @@ use crate::{platform::Platform, run::resolved::ResolvedTask, workload::pod::atta
 pub fn without_effect(task: &ResolvedTask, platform: &Platform) -> Vec<String> {
     let mut all = Vec::new();
     let ResolvedTask { artifacts, inputs, caches, outputs, publish, .. } = task;
+    let on_agent = attaches(task);
     let stored = [
         (!artifacts.is_empty(), "artifacts are not kept"),
         (!inputs.is_empty(), "inputs are not fetched"),
-        (!caches.is_empty(), "caches are not used"),
+        (!caches.is_empty() && !on_agent, "caches are not used"),
         (!outputs.is_empty(), "outputs are not checked"),
     ];
-    let why_not = if attaches(task) {
-        Some("for Tasks on an Agent yet: use templateRef")
-    } else if platform.depot_url.is_none() {
-        Some("because the controller has no depot: set KUBEOPENCODE_DEPOT_URL")
-    } else {
-        None
-    };
-    if let Some(why_not) = why_not {
+    if platform.depot_url.is_none() {
+        let why_not = "because the controller has no depot: set KUBEOPENCODE_DEPOT_URL";
         all.extend(stored.into_iter().filter(|(set, _)| *set).map(|(_, what)| format!("{what} {why_not}")));
     }
-    if publish.is_some() && attaches(task) {
+    if !caches.is_empty() && on_agent {
+        all.push(
+            "caches are not used for Tasks on an Agent, whose workspace outlives its Tasks: use templateRef".to_owned(),
+        );
+    }
+    if publish.is_some() && on_agent {
         all.push("publish has no effect for Tasks on an Agent yet: use templateRef".to_owned());
     }
     if task.agent.executor_image_build.is_some() {
@@ -56,6 +56,13 @@ mod tests {
         assert_eq!(without_effect(&task, &platform), [no_depot]);
         platform.depot_url = Some("http://depot".into());
         assert_eq!(without_effect(&task, &platform), [""; 0]);
+        let mut on_agent = sample::task_on_agent(sample::agent());
+        on_agent.outputs = vec!["verdict".into()];
+        assert_eq!(without_effect(&on_agent, &platform), [""; 0]);
+        on_agent.caches = sample::from_json(serde_json::json!([{ "name": "go", "key": "go", "paths": ["go"] }]));
+        on_agent.publish = Some(sample::from_json(serde_json::json!({ "secretRef": { "name": "git" } })));
+        let [caches, publish] = without_effect(&on_agent, &platform).try_into().expect("two warnings");
+        assert!(caches.starts_with("caches are not used for Tasks on an Agent") && publish.starts_with("publish "));
         task.agent.network_policy = Some(NetworkPolicy { mode: NetworkMode::Restricted, ..NetworkPolicy::default() });
         assert_eq!(without_effect(&task, &platform).len(), 1);
     }

@@ -14,8 +14,9 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment},
         core::v1::{
-            ConfigMap, Container, ContainerPort, EnvVar, ExecAction, PersistentVolumeClaim, PersistentVolumeClaimSpec,
-            PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec, Volume, VolumeResourceRequirements,
+            ConfigMap, Container, ContainerPort, EnvVar, ExecAction, HTTPGetAction, PersistentVolumeClaim,
+            PersistentVolumeClaimSpec, PodTemplateSpec, Probe, Service, ServicePort, ServiceSpec, Volume, VolumeMount,
+            VolumeResourceRequirements,
         },
     },
     apimachinery::pkg::{
@@ -27,7 +28,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     contract::{
-        environment as variables,
+        companion, environment as variables,
         paths::{self, OPENCODE, OUR_BINARY},
     },
     opencode::CompiledConfig,
@@ -35,6 +36,7 @@ use crate::{
     run::resolved::ResolvedAgent,
     workload::{
         build::{self, BuildError, Owner},
+        collect,
         containers::{self, Shared},
         contexts::{ContextPlan, hex},
         environment::{self, SERVER_SHELL_ENV, Traced, expanded, field, var},
@@ -174,17 +176,28 @@ struct Port {
 
 /// Ports of the container and the Service.
 fn ports(input: &AgentWorkloadInput<'_>) -> Result<Vec<Port>, BuildError> {
-    let mut ports = vec![Port { name: "http".to_owned(), number: input.port, target: input.port, protocol: "TCP" }];
+    let ours = |name: &str, number| Port { name: name.to_owned(), number, target: number, protocol: "TCP" };
+    if input.port == companion::PORT {
+        return Err(BuildError::CompanionPort { field: "port" });
+    }
+    let mut ports = vec![ours("http", input.port), ours(companion::NAME, companion::PORT)];
     for extra in &input.resolved.extra_ports {
         if ports.iter().any(|port| port.name == extra.name) {
             return Err(BuildError::PortName(extra.name.clone()));
         }
         let (number, protocol) = (extra.port, containers::protocol(extra.protocol));
         if let Some(same) = ports.iter().find(|port| port.number == number && port.protocol == protocol) {
+            if same.name == companion::NAME {
+                return Err(BuildError::CompanionPort { field: "extraPorts" });
+            }
             let (name, other) = (extra.name.clone(), same.name.clone());
             return Err(BuildError::PortNumber { name, number, other });
         }
-        ports.push(Port { name: extra.name.clone(), number, target: extra.target_port.unwrap_or(number), protocol });
+        let target = extra.target_port.unwrap_or(number);
+        if target == companion::PORT && protocol == "TCP" {
+            return Err(BuildError::CompanionPort { field: "extraPorts" });
+        }
+        ports.push(Port { name: extra.name.clone(), number, target, protocol });
     }
     Ok(ports)
 }
@@ -219,6 +232,7 @@ fn deployment(
         .enumerate()
         .filter_map(|(index, mount)| Some(shared.git_sync(index, mount, containers::hot_reload(mount)?)))
         .collect();
+    let files = pod::agent_files(&bench.mounts, agent, &input.contexts.workspace_dir);
     let mut volumes = bench.volumes;
     let mut mounts = bench.mounts;
     let mut env = environment::home();
@@ -251,7 +265,9 @@ fn deployment(
         ..Container::default()
     };
     let strategy = strategy(&volumes, agent);
-    let all = std::iter::once(container).chain(sidecars).collect();
+    let companion = companion_container(input, &shared, files, &container);
+    volumes.push(volumes::empty(companion::NAME));
+    let all = [container, companion].into_iter().chain(sidecars).collect();
     let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
     let spec = build::pod_spec(agent, bench.init_containers, all, volumes, extra_volumes)?;
     let labels = build::with_user_labels(server_labels(input.agent.name), &agent.pod);
@@ -273,6 +289,54 @@ fn deployment(
         }),
         status: None,
     })
+}
+
+/// Our own container beside the server: it sees the agent's files, and knows the token of those who may ask for them.
+fn companion_container(
+    input: &AgentWorkloadInput<'_>,
+    shared: &Shared<'_>,
+    files: Vec<VolumeMount>,
+    agent: &Container,
+) -> Container {
+    let mut env = vec![var(variables::WORKSPACE_DIR, &input.contexts.workspace_dir)];
+    let host = match input.platform.addressing {
+        Addressing::Cluster => "0.0.0.0",
+        Addressing::Local => {
+            env.push(field(variables::POD_IP, "status.podIP"));
+            "$(POD_IP)"
+        }
+    };
+    env.push(expanded(variables::COMPANION_LISTEN, format!("{host}:{}", companion::PORT)));
+    env.push(environment::secret(variables::COMPANION_TOKEN, &collect::companion_token(input.agent.name)));
+    // What is written there while git works is none of the agent's.
+    env.push(var(variables::TMPDIR, paths::COMPANION));
+    let mut mounts = files;
+    mounts.push(volumes::mount(companion::NAME, paths::COMPANION));
+    let port = ContainerPort {
+        name: Some(companion::NAME.to_owned()),
+        container_port: companion::PORT,
+        protocol: Some("TCP".to_owned()),
+        ..ContainerPort::default()
+    };
+    let ready = Probe {
+        http_get: Some(HTTPGetAction {
+            path: Some("/healthz".to_owned()),
+            port: IntOrString::Int(companion::PORT),
+            ..HTTPGetAction::default()
+        }),
+        // The Agent is ready when both are: a look that comes too early must not cost more than the server's start.
+        period_seconds: Some(2),
+        timeout_seconds: Some(5),
+        failure_threshold: Some(5),
+        ..Probe::default()
+    };
+    let container = Container {
+        ports: Some(vec![port]),
+        readiness_probe: Some(ready),
+        resources: Some(collect::resources()),
+        ..shared.finished_helper(companion::NAME, companion::NAME, env, mounts)
+    };
+    collect::as_user_of(container, agent)
 }
 
 /// As PID 1, OpenCode ignores SIGTERM and is killed after the grace period; the shim forwards the signal.
@@ -373,7 +437,8 @@ fn annotation_name(name: &str) -> String {
 /// Two ports of the Service may lead to one port of the container, which Kubernetes accepts only once.
 fn container_ports(ports: &[Port]) -> Vec<ContainerPort> {
     let mut taken = BTreeSet::new();
-    let first = ports.iter().filter(|port| taken.insert((port.target, port.protocol)));
+    let own = ports.iter().filter(|port| port.name != companion::NAME);
+    let first = own.filter(|port| taken.insert((port.target, port.protocol)));
     first
         .map(|port| ContainerPort {
             name: Some(port.name.clone()),

@@ -14,6 +14,7 @@ use k8s_openapi::{
 };
 
 use crate::{
+    contract::companion,
     run::resolved::ResolvedAgent,
     workload::{
         contexts::{Bundle, ContextError},
@@ -45,6 +46,9 @@ pub enum BuildError {
         "extraPorts has a port {name:?} with the number {number}, and so has port {other:?}; give it another number"
     )]
     PortNumber { name: String, number: i32, other: String },
+    /// A port of the user is that of the companion.
+    #[error("{field} has the port {port}, which the companion of each Agent has; use another number", port = companion::PORT)]
+    CompanionPort { field: &'static str },
     /// A field of a Task that has no effect on an Agent's server.
     #[error(
         "spec.{field} has no effect on Agent '{agent}', whose server works for all its Tasks; {advice}, or use templateRef"

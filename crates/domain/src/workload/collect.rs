@@ -1,11 +1,14 @@
 //! What a run fetches from the store before its start and keeps after its end: the containers `prep` and `housekeeper`,
 //! their volumes and their environment.
 //!
+//! For a Task on an Agent's server they work on the Agent's workspace, through its companion.
+//!
 //! Both prove to the depot who they are by a token with its audience; the agent's container has neither the token nor the
 //! credential for publishing.
 
 use std::time::Duration;
 
+use api::refs::SecretKeyRef;
 use k8s_openapi::api::core::v1::{
     Container, EnvVar, ProjectedVolumeSource, ResourceRequirements, SecurityContext, ServiceAccountTokenProjection,
     Volume, VolumeMount, VolumeProjection,
@@ -26,9 +29,10 @@ use crate::{
     workload::{
         build::BuildError,
         containers::Shared,
-        contexts::{ContextPlan, GitMount, GitTarget},
-        environment::{optional_secret, var},
-        pod::{TaskIdentity, attaches},
+        contexts::{ContextPlan, GitMount, GitTarget, task_directory},
+        environment::{optional_secret, secret, var},
+        names,
+        pod::{TaskIdentity, attaches, server_host},
         volumes::{self, Mounted, amount},
     },
 };
@@ -49,18 +53,35 @@ pub(crate) struct Collecting {
     fetch: Fetch,
     /// Secret with the credential for publishing.
     secret: Option<String>,
+    /// The companion of the Agent on whose server the Task runs.
+    companion: Option<Companion>,
+}
+
+/// The companion of an Agent, as the Pods of its Tasks reach it.
+#[derive(Clone, Debug, PartialEq)]
+struct Companion {
+    url: String,
+    token: SecretKeyRef,
+    /// Directory of the Task's files, in the Pod and in the Agent's workspace; `None` if it has none.
+    delivery: Option<String>,
 }
 
 /// Whether the Pod of a run has a housekeeper.
 pub(crate) fn keeps(task: &ResolvedTask, platform: &Platform) -> bool {
     let ResolvedTask { artifacts, caches, outputs, publish, .. } = task;
-    let stored = !artifacts.is_empty() || !caches.is_empty() || !outputs.is_empty() || has_repositories(task);
-    !attaches(task) && (publish.is_some() || (stored && platform.depot_url.is_some()))
+    let files = !artifacts.is_empty() || !outputs.is_empty() || has_repositories(task);
+    let stored = platform.depot_url.is_some();
+    if attaches(task) {
+        return files && stored;
+    }
+    publish.is_some() || ((files || !caches.is_empty()) && stored)
 }
 
 /// Whether the contexts of a run contain a repository whose changes can be stored as a patch.
 fn has_repositories(task: &ResolvedTask) -> bool {
-    task.agent.contexts.iter().chain(&task.contexts).any(|context| context.git.is_some())
+    // Those of a Task on an Agent's server are in its own directory, which is not compared.
+    let own = task.contexts.iter().filter(|_| !attaches(task));
+    task.agent.contexts.iter().chain(own).any(|context| context.git.is_some())
 }
 
 /// Plans what a run keeps and fetches.
@@ -70,6 +91,9 @@ pub(crate) fn plan(
     contexts: &ContextPlan,
     platform: &Platform,
 ) -> Result<Collecting, BuildError> {
+    if attaches(resolved) {
+        return plan_on_agent(task, resolved, contexts, platform);
+    }
     let stored = platform.depot_url.is_some();
     let kept = keeps(resolved, platform);
     let keep = Keep {
@@ -94,7 +118,49 @@ pub(crate) fn plan(
         }
     }
     let secret = keep.publish.as_ref().map(|plan| plan.settings.secret_ref.name.clone());
-    Ok(Collecting { keep, fetch, secret })
+    Ok(Collecting { keep, fetch, secret, companion: None })
+}
+
+/// The same for a Task on an Agent's server: the workspace is the Agent's, and its inputs are put into the directory of
+/// the Task there. Caches belong to a Pod, and publishing needs the checkout: they have no effect here.
+fn plan_on_agent(
+    task: &TaskIdentity<'_>,
+    resolved: &ResolvedTask,
+    contexts: &ContextPlan,
+    platform: &Platform,
+) -> Result<Collecting, BuildError> {
+    let stored = platform.depot_url.is_some();
+    let keep = Keep {
+        artifacts: if stored { resolved.artifacts.clone() } else { Vec::new() },
+        outputs: if stored { resolved.outputs.clone() } else { Vec::new() },
+        changes: stored && has_repositories(resolved),
+        ..Keep::default()
+    };
+    let mut fetch = Fetch { inputs: if stored { resolved.inputs.clone() } else { Vec::new() }, caches: Vec::new() };
+    for input in &mut fetch.inputs {
+        input.mount_path = input_on_agent(&input.mount_path, &contexts.workspace_dir, task.name)
+            .ok_or_else(|| BuildError::InputPath { path: input.mount_path.clone() })?;
+    }
+    let delivery = contexts.delivery.clone();
+    let delivery =
+        delivery.or_else(|| (!fetch.inputs.is_empty()).then(|| task_directory(&contexts.workspace_dir, task.name)));
+    let companion = server_host(resolved).map(|(agent, host)| Companion {
+        url: format!("http://{host}:{}", companion::PORT),
+        token: companion_token(agent),
+        delivery,
+    });
+    Ok(Collecting { keep, fetch, secret: None, companion })
+}
+
+/// Path of an input of a Task on an Agent's server; `None` if it leads out of the workspace.
+pub(crate) fn input_on_agent(path: &str, workspace: &str, task: &str) -> Option<String> {
+    let path = absolute(path, workspace)?;
+    Some(format!("{}{}", task_directory(workspace, task), path.strip_prefix(workspace)?))
+}
+
+/// Secret key with the token of an Agent's companion.
+pub fn companion_token(agent: &str) -> SecretKeyRef {
+    SecretKeyRef { name: names::agent_companion(agent), key: companion::TOKEN_KEY.to_owned() }
 }
 
 /// Whether the agent finds a whole repository below the workspace: the changes of another one cannot be compared.
@@ -205,6 +271,16 @@ impl Collecting {
         !self.fetch.is_empty()
     }
 
+    /// Whether files are delivered to the workspace of an Agent.
+    pub(crate) fn delivers(&self) -> bool {
+        self.companion.as_ref().is_some_and(|companion| companion.delivery.is_some())
+    }
+
+    /// Whether the Pod has a container `prep`.
+    fn prepares(&self) -> bool {
+        self.fetches() || self.delivers() || (self.companion.is_some() && self.keeps())
+    }
+
     fn uses_depot(&self) -> bool {
         let Keep { artifacts, outputs, caches, changes, publish: _ } = &self.keep;
         self.fetches() || *changes || !(artifacts.is_empty() && outputs.is_empty() && caches.is_empty())
@@ -231,6 +307,10 @@ impl Collecting {
         }
         let mut env =
             vec![var(variables::SHIM_LOCK_FILE, paths::RUN_LOCK), var(variables::SHIM_REPORT_FILE, paths::REPORT_COPY)];
+        if self.companion.is_some() {
+            env.extend(self.keep.changes.then(|| var(variables::EDITS_FILE, paths::EDITS)));
+            return env;
+        }
         if self.keep.changes {
             env.push(var(variables::SHIM_PATCH_FILE, paths::PATCH));
         }
@@ -245,19 +325,29 @@ impl Collecting {
         self.keeps().then(|| Mounted { mount: mount(), what: "the results of the run".to_owned() })
     }
 
-    /// The init container that fetches inputs and caches. `files` are the mounts with the agent's files.
+    /// The init container that fetches inputs and caches, and prepares the workspace of an Agent. `files` are the mounts
+    /// with the agent's files.
     pub(crate) fn prep(
         &self,
         shared: &Shared<'_>,
+        task_env: Vec<EnvVar>,
         files: &[VolumeMount],
         agent: &Container,
-        startup_timeout: Duration,
     ) -> Option<Container> {
-        if !self.fetches() {
+        if !self.prepares() {
             return None;
         }
-        let fetch = serde_json::to_string(&self.fetch).unwrap_or_default();
-        let mut env = vec![var(variables::FETCH, fetch), var(variables::STARTUP_TIMEOUT, seconds(startup_timeout))];
+        let mut env = if self.companion.is_some() { task_env } else { Vec::new() };
+        if self.fetches() {
+            env.push(var(variables::FETCH, serde_json::to_string(&self.fetch).unwrap_or_default()));
+        }
+        if let Some(companion) = &self.companion {
+            env.extend(companion.delivery.as_ref().map(|directory| var(variables::DELIVERY_DIR, directory)));
+            if self.keeps() {
+                let begin = Begin { outputs: !self.keep.outputs.is_empty(), changes: self.keep.changes };
+                env.push(var(variables::COMPANION_BEGIN, serde_json::to_string(&begin).unwrap_or_default()));
+            }
+        }
         env.extend(self.common_env(shared));
         let mut mounts = files.to_vec();
         mounts.extend(self.common_mounts());
@@ -307,11 +397,17 @@ impl Collecting {
         let url = shared.platform.depot_url.as_ref().filter(|_| self.uses_depot());
         let mut env: Vec<EnvVar> = url.map(|url| var(variables::DEPOT_URL, url)).into_iter().collect();
         env.push(var(variables::WORKSPACE_DIR, &shared.agent.workspace_dir));
+        if let Some(Companion { url, token, .. }) = &self.companion {
+            env.extend([var(variables::COMPANION_URL, url), secret(variables::COMPANION_TOKEN, token)]);
+        }
         env
     }
 
     fn common_mounts(&self) -> Vec<VolumeMount> {
-        let mut mounts = vec![volumes::mount(COLLECT_VOLUME, paths::COLLECT)];
+        let mut mounts = Vec::new();
+        if self.keeps() || self.fetches() {
+            mounts.push(volumes::mount(COLLECT_VOLUME, paths::COLLECT));
+        }
         if self.uses_depot() {
             let mount = volumes::mount(TOKEN_VOLUME, paths::DEPOT_TOKEN_DIRECTORY);
             mounts.push(VolumeMount { read_only: Some(true), ..mount });
@@ -335,7 +431,7 @@ fn token_volume() -> Volume {
     Volume { name: TOKEN_VOLUME.to_owned(), projected: Some(projected), ..Volume::default() }
 }
 
-fn resources() -> ResourceRequirements {
+pub(crate) fn resources() -> ResourceRequirements {
     let mut requests = amount("memory", MEMORY.0);
     requests.extend(amount("cpu", CPU));
     ResourceRequirements { requests: Some(requests), limits: Some(amount("memory", MEMORY.1)), claims: None }
@@ -343,7 +439,7 @@ fn resources() -> ResourceRequirements {
 
 /// The container as the user of the agent's container, if that one does not have the user of the Pod: otherwise its files
 /// could not be read.
-fn as_user_of(mut container: Container, agent: &Container) -> Container {
+pub(crate) fn as_user_of(mut container: Container, agent: &Container) -> Container {
     if let Some(SecurityContext { run_as_user, run_as_group, run_as_non_root, .. }) = &agent.security_context {
         let own = container.security_context.get_or_insert_default();
         (own.run_as_user, own.run_as_group) = (*run_as_user, *run_as_group);

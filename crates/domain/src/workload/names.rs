@@ -47,6 +47,11 @@ pub fn agent_password(agent: &str) -> String {
     format!("{agent}-server-auth")
 }
 
+/// Secret with the generated token of an Agent's companion, under the key `token`.
+pub fn agent_companion(agent: &str) -> String {
+    format!("{agent}-companion")
+}
+
 /// The label of a Task that names its target, and its value. The creator of a Task sets this label, or the API server
 /// does (`deploy/admission`); otherwise the controller adds it, which costs a write.
 pub fn runs_on(task: &TaskSpec) -> Option<(&'static str, &str)> {

@@ -4,6 +4,8 @@
 //! session: see [`attach_pod`]. A Task on a template, or with a command of its own, works in its own Pod: see
 //! [`own_pod`].
 
+use std::time::Duration;
+
 use api::{
     TaskSpec,
     names::labels,
@@ -191,16 +193,20 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
     let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
     let containers = [Some(container), housekeeper].into_iter().flatten().collect();
     let mut spec = build::pod_spec(agent, init_containers, containers, all, extra_volumes)?;
-    if let (Some(more), Some(seconds)) = (collecting.stop_time(limit), &mut spec.termination_grace_period_seconds) {
-        // A run that is stopped or evicted keeps its results too. The shim ends the agent within the usual time.
-        *seconds = seconds.saturating_add(i64::try_from(more.as_secs()).unwrap_or(i64::MAX / 2));
-    }
+    collect_in_time(&mut spec, grace);
     Ok(objects(input, spec, bench.bundle))
+}
+
+/// A run that is stopped or evicted keeps its results too. The shim ends the agent within the usual time.
+fn collect_in_time(spec: &mut PodSpec, limit: Option<Duration>) {
+    if let (Some(limit), Some(seconds)) = (limit, &mut spec.termination_grace_period_seconds) {
+        *seconds = seconds.saturating_add(i64::try_from(limit.as_secs()).unwrap_or(i64::MAX / 2));
+    }
 }
 
 /// The mounts with the files on which the agent works: the workspace, repositories, and volumes of the user below the
 /// workspace.
-fn agent_files(mounts: &[Mounted], agent: &ResolvedAgent, workspace: &str) -> Vec<VolumeMount> {
+pub(crate) fn agent_files(mounts: &[Mounted], agent: &ResolvedAgent, workspace: &str) -> Vec<VolumeMount> {
     let below = |path: &str| path.strip_prefix(workspace).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let own = agent.pod.extra_volume_mounts.as_deref().unwrap_or_default();
     let has_files = |mount: &VolumeMount| {
@@ -210,7 +216,7 @@ fn agent_files(mounts: &[Mounted], agent: &ResolvedAgent, workspace: &str) -> Ve
     chosen.filter(|mount| below(&mount.mount_path) && has_files(mount)).cloned().collect()
 }
 
-/// The Pod of a Task on an Agent's server. It contains a client, the prompt and the files that the client delivers; the
+/// The Pod of a Task on an Agent's server. It contains a client, the prompt and the files that `prep` delivers; the
 /// agent's credentials, volumes, hooks and resources belong to the server.
 pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let TaskPodInput { task, resolved, contexts: plan, .. } = *input;
@@ -221,25 +227,27 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let mut given = plan.files.clone();
     let stdin = if shimmed { with_contexts(plan, &mut given) } else { None };
     let bundle = contexts::pack(&names::task_context(task.name), &given)?;
-    let files = AttachFiles::plan(input, &bundle, shimmed);
+    let collecting = collect::plan(&task, resolved, plan, input.platform)?;
+    let files = AttachFiles::plan(input, &bundle, shimmed, collecting.delivers());
 
     let mut env = environment::home();
     env.push(var(variables::TMPDIR, paths::HOME));
     env.extend(task_env(input));
     env.extend(plan.prompt_file.as_ref().map(|path| var(variables::PROMPT_FILE, path)));
     env.extend(plan.context_file.as_ref().map(|path| var(variables::KUBEOPENCODE_SYSTEM_FILE, path)));
-    env.extend(plan.delivery.as_ref().map(|directory| var(variables::DELIVERY_DIR, directory)));
+    env.extend(collecting.agent_env());
     env.extend(password_env(input));
     if shimmed {
         env.push(var(variables::SHIM_FORMAT, "client"));
         env.extend(stdin.map(|path| var(variables::SHIM_STDIN_FILE, path)));
     }
-    let mut mounts = vec![Mounted { mount: files.mount, what: "the workspace".to_owned() }];
+    let mut mounts = vec![Mounted { mount: files.mount.clone(), what: "the workspace".to_owned() }];
     mounts.push(Mounted { mount: volumes::mount("tmp", paths::HOME), what: "the home directory".to_owned() });
     if shimmed {
         mounts.push(Mounted { mount: volumes::mount("tools", paths::TOOLS), what: "our tools".to_owned() });
     }
     mounts.push(session_mount());
+    mounts.extend(collecting.agent_mount());
     if agent.ca_bundle.is_some() {
         env.extend(environment::authorities());
         mounts.push(Mounted { mount: volumes::authorities_mount(), what: "caBundle".to_owned() });
@@ -270,9 +278,20 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let mut all = files.volumes;
     all.push(volumes::empty("tmp"));
     all.push(volumes::empty(SESSION_VOLUME));
+    all.extend(collecting.volumes());
     all.extend(agent.ca_bundle.as_ref().and_then(volumes::authorities));
     let extra_volumes = mounted_by(&files.init_containers, agent.pod.extra_volumes.as_deref().unwrap_or_default());
-    let spec = build::pod_spec(agent, files.init_containers, vec![container], all, &extra_volumes)?;
+    let helpers = shared(input, files.mount.clone());
+    let mut init_containers = files.init_containers;
+    let delivered: Vec<VolumeMount> = collecting.delivers().then_some(files.mount).into_iter().collect();
+    init_containers.extend(collecting.prep(&helpers, identity_env(&task), &delivered, &container));
+    init_containers.push(helpers.session());
+    let limit = resolved.collect_timeout;
+    let housekeeper = collecting.housekeeper(&helpers, identity_env(&task), &[], &container, limit);
+    let grace = housekeeper.as_ref().map(|_| limit);
+    let containers = [Some(container), housekeeper].into_iter().flatten().collect();
+    let mut spec = build::pod_spec(agent, init_containers, containers, all, &extra_volumes)?;
+    collect_in_time(&mut spec, grace);
     Ok(objects(input, spec, bundle))
 }
 
@@ -308,15 +327,12 @@ struct AttachFiles {
 }
 
 impl AttachFiles {
-    fn plan(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool) -> Self {
-        let plan = input.contexts;
-        let mut files = match bundle.config_maps.as_slice() {
-            // Most Tasks have a prompt and perhaps a text. No container has to run before the client.
-            [(name, _)] if plan.delivery.is_none() && !with_tools => Self::direct(plan, bundle, name),
+    fn plan(input: &TaskPodInput<'_>, bundle: &Bundle, with_tools: bool, delivers: bool) -> Self {
+        match bundle.config_maps.as_slice() {
+            // Most Tasks have a prompt and perhaps a text. No container has to write files before the client.
+            [(name, _)] if !delivers && !with_tools => Self::direct(input.contexts, bundle, name),
             _ => Self::prepared(input, bundle, with_tools),
-        };
-        files.init_containers.push(shared(input, files.mount.clone()).session());
-        files
+        }
     }
 
     /// The ConfigMap itself is the workspace.
@@ -455,6 +471,14 @@ fn shared_env(input: &TaskPodInput<'_>) -> Vec<EnvVar> {
     let traced = Traced { namespace: task.namespace, task: Some(task.name), agent: Some(agent), pod: Some(&pod) };
     env.extend(environment::telemetry(platform.open_telemetry.as_ref(), &traced));
     env
+}
+
+/// The Agent on whose server a Task runs, and the host of the server.
+pub(crate) fn server_host(task: &ResolvedTask) -> Option<(&str, &str)> {
+    match &task.target {
+        ResolvedTarget::Agent { name, url, .. } => Some((name, host_of(url)?)),
+        ResolvedTarget::Template { .. } => None,
+    }
 }
 
 fn host_of(url: &str) -> Option<&str> {

@@ -109,7 +109,7 @@ fn an_unknown_status_counts_as_busy() {
 }
 
 #[tokio::test]
-async fn commands_run_in_a_session_that_is_deleted() {
+async fn a_command_runs_in_a_session_that_is_deleted() {
     type Calls = Arc<Mutex<Vec<String>>>;
     let calls = Calls::default();
     let note = |calls: &Calls, call: String| calls.lock().unwrap().push(call);
@@ -125,9 +125,12 @@ async fn commands_run_in_a_session_that_is_deleted() {
         .route("/session/{id}/shell", post(shell))
         .route("/session/{id}", axum::routing::delete(delete))
         .with_state(calls.clone());
-    let outputs = client(router).await.run("chores", &["one".to_owned(), "two".to_owned()]).await.unwrap();
-    assert_eq!(outputs, ["removed\nagain", "removed\nagain"]);
-    assert_eq!(*calls.lock().unwrap(), ["\"plan\" \"one\"", "\"plan\" \"two\"", "delete ses_1"]);
+    let client = client(router).await;
+    let agent = client.default_agent().await.unwrap();
+    let session = client.create(&json!({"title": "chores"})).await.unwrap().id;
+    assert_eq!(client.shell(&session, &agent, "one").await.unwrap(), "removed\nagain");
+    client.delete(&session).await.unwrap();
+    assert_eq!(*calls.lock().unwrap(), ["\"plan\" \"one\"", "delete ses_1"]);
 }
 
 #[test]
@@ -145,20 +148,6 @@ fn the_default_agent_is_build_or_the_first_that_is_no_subagent() {
     check(&[("explore", "subagent"), ("plan", "primary"), ("own", "all")], Some("plan"));
     check(&[("explore", "subagent"), ("general", "subagent")], None);
     check(&[], None);
-}
-
-#[tokio::test]
-async fn a_directory_that_does_not_exist_has_no_directories() {
-    let list = async |Query(query): Query<HashMap<String, String>>| match query["path"].as_str() {
-        "." => Json(json!([{"name": ".kubeopencode", "type": "directory"}, {"name": "x", "type": "file"}])),
-        "./.kubeopencode" => Json(json!([{"name": "tasks", "type": "directory"}])),
-        "./.kubeopencode/tasks" => Json(json!([{"name": "fix", "type": "directory"}])),
-        other => Json(json!({"unexpected": other})),
-    };
-    let client = client(Router::new().route("/file", get(list))).await;
-    assert_eq!(client.directories(".kubeopencode/tasks").await.unwrap(), ["fix"]);
-    assert_eq!(client.directories(".kubeopencode/other").await.unwrap(), [""; 0]);
-    assert_eq!(client.directories("x/y").await.unwrap(), [""; 0]);
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Follows a run to its end: events for the log, the server's state for the outcome, a timeout for everything.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::contract::reason::Reason;
 use domain::contract::report::RunReport;
+use domain::opencode::changes::Changes;
 use domain::opencode::message::Message;
 use domain::run::approval::Asked;
 use domain::run::judge::judge;
@@ -17,6 +19,7 @@ use super::settings::{Approval, Settings};
 use super::watch::Watch;
 use crate::budget::Meter;
 use crate::env;
+use crate::place::{FileMode, PlaceError, Root};
 use crate::run_log::{Log, Note};
 
 /// Polling interval of the server's state, in addition to the events.
@@ -326,20 +329,30 @@ impl<'a, 'b> Follow<'a, 'b> {
     }
 
     /// Adds usage and missing lines of the log to an outcome, as far as the server answers within the limit.
-    pub async fn conclude(self, outcome: RunReport, limit: Duration) -> RunReport {
+    pub async fn conclude(mut self, outcome: RunReport, limit: Duration) -> RunReport {
         let (messages, facts) = tokio::time::timeout(limit, self.facts()).await.unwrap_or((Vec::new(), judge(&[])));
         self.finish(RunReport { usage: facts.usage, summary: facts.summary, ..outcome }, &messages)
     }
 
     /// Messages of this run, and their usage.
-    async fn facts(&self) -> (Vec<Message>, RunReport) {
+    async fn facts(&mut self) -> (Vec<Message>, RunReport) {
         let session = &self.course.session;
         let messages = self.client.messages(session).await.map(|all| self.course.ours(all)).unwrap_or_default();
         let mut facts = judge(&messages);
+        let mut edits = Edits::default();
+        edits.add(&messages);
         if let Ok(children) = self.client.descendants(session).await {
             for child in &children {
                 facts.usage.add(&child.tokens, child.cost);
+                if self.settings.edits_file.is_some() {
+                    edits.add(&self.client.messages(&child.id).await.unwrap_or_default());
+                }
             }
+        }
+        if let Some(path) = &self.settings.edits_file
+            && let Err(error) = edits.write(path)
+        {
+            self.log.note(&Note::Info(&format!("the edited files are not listed: {error}")));
         }
         (messages, facts)
     }
@@ -347,6 +360,25 @@ impl<'a, 'b> Follow<'a, 'b> {
     fn finish(self, outcome: RunReport, messages: &[Message]) -> RunReport {
         self.course.watch.show_missed(messages, self.log);
         RunReport { session: Some(self.course.session.clone()), ..outcome }
+    }
+}
+
+/// Files that sessions edited by their tools.
+#[derive(Default)]
+struct Edits(BTreeSet<String>);
+
+impl Edits {
+    fn add(&mut self, messages: &[Message]) {
+        self.0.extend(Changes::of(messages.iter()).files.into_iter().map(str::to_owned));
+    }
+
+    fn write(&self, path: &Path) -> Result<(), PlaceError> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(PlaceError::Outside(path.to_owned()));
+        };
+        let json = serde_json::json!(self.0).to_string();
+        // The housekeeper may have another UID.
+        Root::open(parent)?.write(name.as_ref(), &mut json.as_bytes(), FileMode::Exactly(0o644)).map(drop)
     }
 }
 

@@ -4,7 +4,6 @@
 //! wait has a limit; a stopped Task leaves no working session behind.
 
 pub mod arguments;
-pub mod deliver;
 pub mod follow;
 pub mod missed;
 pub mod settings;
@@ -13,7 +12,7 @@ pub mod watch;
 use std::collections::HashSet;
 use std::future::Future;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use domain::contract::reason::Reason;
@@ -30,10 +29,11 @@ use crate::outcome::ReportFile;
 use crate::recorder::Recorder;
 use crate::redact;
 use crate::run_log::{Format, Log, Note};
+use crate::shim::lock;
 use egress::percent_decode;
 
 pub use arguments::Arguments;
-pub use settings::{Approval, Delivery, Settings};
+pub use settings::{Approval, Settings};
 
 use follow::{Course, Follow, abort, signals, unauthorized};
 
@@ -57,7 +57,13 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let redactor = redact::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
     let settings = Settings::from_env(env).map_err(|error| error.to_string());
     let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
-    let file = ReportFile::from_env(env);
+    let outcome_file = outcome::file(env);
+    let report_copy = env::text(env, env::SHIM_REPORT_FILE).map(PathBuf::from);
+    if let Some(path) = env::text(env, env::SHIM_LOCK_FILE).map(PathBuf::from)
+        && let Err(error) = lock::hold(&path)
+    {
+        let _ = writeln!(std::io::stderr(), "{} cannot be locked: {error}; results may not be kept", path.display());
+    }
     let mut out = std::io::stdout();
     let mut recorder = Recorder::connect(env).await;
     let mut log = Log::new(&mut out, format, redactor.clone()).recorded(&mut recorder);
@@ -76,6 +82,11 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     log.note(&Note::End(&report));
     if let Err(error) = file.write(&report, &redactor) {
         let _ = writeln!(std::io::stderr(), "the report cannot be written to {}: {error}", file.path.display());
+    }
+    if let Some(path) = &report_copy
+        && let Err(error) = outcome::copy(&report, path, &redactor)
+    {
+        let _ = writeln!(std::io::stderr(), "the report cannot be copied: {error}");
     }
     report.exit_code()
 }
@@ -203,9 +214,6 @@ async fn work(
         None => None,
     };
     wait_until_ready(client, settings, log).await?;
-    if let Some(delivery) = &settings.delivery {
-        deliver::deliver(delivery, arguments.agent.as_deref(), client, log).await?;
-    }
     if let Some(workspace) = &settings.workspace {
         *begun = Some(workspace.begin(client).await);
     }

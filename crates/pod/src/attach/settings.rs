@@ -1,6 +1,6 @@
 //! Settings of the attach client, from its environment.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use domain::contract::paths;
@@ -27,36 +27,6 @@ pub enum Approval {
     Wait,
 }
 
-/// A directory that is copied to the server, to the same path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
-    /// The workspace, in this Pod and on the server.
-    pub root: PathBuf,
-    /// Relative to the workspace.
-    pub directory: PathBuf,
-    /// The program on the server that receives the directory, with its first arguments.
-    pub receiver: Vec<String>,
-}
-
-impl Delivery {
-    fn from_env(env: Lookup<'_>) -> Result<Option<Self>, SettingError> {
-        let Some(path) = env::text(env, env::DELIVERY_DIR) else { return Ok(None) };
-        let root = env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE);
-        let below = Path::new(&path).strip_prefix(&root).ok().and_then(|below| plain_names(below).ok());
-        match below {
-            Some(names) if !names.is_empty() => {
-                let directory = names.iter().collect();
-                Ok(Some(Self { root, directory, receiver: [paths::OUR_BINARY, "unpack"].map(str::to_owned).into() }))
-            }
-            _ => Err(SettingError::Invalid {
-                name: env::DELIVERY_DIR,
-                problem: format!("`{path}` is not below `{}`", root.display()),
-                expected: "a directory below the workspace",
-            }),
-        }
-    }
-}
-
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Identity of the Task, stored in the session's metadata.
@@ -66,8 +36,6 @@ pub struct Settings {
     pub prompt_file: Option<PathBuf>,
     /// File whose text becomes the `system` field of the request.
     pub system_file: Option<PathBuf>,
-    /// Directory that is copied to the server before the prompt is sent.
-    pub delivery: Option<Delivery>,
     /// The workspace of the Agent, whose changes are reported.
     pub workspace: Option<Remote>,
     /// How permission requests are answered.
@@ -84,6 +52,10 @@ pub struct Settings {
     pub start: Duration,
     /// How long the server may be unreachable.
     pub lost: Duration,
+    /// File that receives the report.
+    pub outcome_file: PathBuf,
+    /// File that receives the paths of the files that the session edited.
+    pub edits_file: Option<PathBuf>,
     pub authorities: Authorities,
 }
 
@@ -114,7 +86,6 @@ impl Settings {
             username: value(env::OPENCODE_SERVER_USERNAME).unwrap_or_else(|| opencode::server::USER.to_owned()),
             prompt_file: value(env::PROMPT_FILE).map(PathBuf::from),
             system_file: value(env::KUBEOPENCODE_SYSTEM_FILE).map(PathBuf::from),
-            delivery: Delivery::from_env(env)?,
             workspace: value(env::WORKSPACE_DIR).map(|root| Remote {
                 root: root.into(),
                 helper: [paths::OUR_BINARY, "changes"].map(str::to_owned).into(),
@@ -126,6 +97,8 @@ impl Settings {
             allowance: budget::allowance(env)?,
             start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
             lost: seconds(env::SERVER_LOST_SECONDS, 60)?,
+            outcome_file: outcome::file(env),
+            edits_file: value(env::EDITS_FILE).map(PathBuf::from),
             authorities: crate::authorities::from_env(env),
         })
     }
@@ -192,18 +165,6 @@ mod tests {
         check("Always", false, (Approval::Wait, true));
         check("", true, (Approval::Approve, false));
         check("Wait", true, (Approval::Approve, false));
-    }
-
-    #[test]
-    fn what_is_delivered_is_below_the_workspace() {
-        let read = |pairs: &[(&str, &str)]| Settings::from_env(&of(pairs)).map(|settings| settings.delivery);
-        assert_eq!(read(&[]).unwrap(), None);
-        let delivery = read(&[(env::DELIVERY_DIR, "/workspace/.kubeopencode/tasks/fix")]).unwrap().unwrap();
-        assert_eq!(delivery.root, PathBuf::from("/workspace"));
-        assert_eq!(delivery.directory, PathBuf::from(".kubeopencode/tasks/fix"));
-        for bad in ["/etc", "/workspace", "/workspace/../etc", "relative"] {
-            assert!(read(&[(env::DELIVERY_DIR, bad)]).is_err(), "{bad}");
-        }
     }
 
     #[test]

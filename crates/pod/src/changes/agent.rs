@@ -18,7 +18,7 @@ use serde_json::json;
 use super::{AFTER, BEFORE, Before};
 
 /// Prefix of the directories of runs.
-const STATE: &str = "kubeopencode-changes-";
+pub(crate) const STATE: &str = "kubeopencode-changes-";
 /// Begins the line of the answer.
 const ANSWER: &str = "changes ";
 /// Files in the directory of a run: what was read before, and whether another run overlapped.
@@ -116,18 +116,29 @@ pub async fn run(words: &[String], temporary: &Path, redactor: &Redactor) -> Res
 }
 
 async fn begin(root: &Path, temporary: &Path, state: &Path) -> Result<(), HelperError> {
-    use std::os::unix::fs::DirBuilderExt as _;
     let failed = |source: std::io::Error| HelperError::Io { path: state.to_owned(), source };
+    claim(temporary, state).map_err(failed)?;
+    let before = Before::read(root, state, BEFORE).await;
+    let json = serde_json::to_vec(&before).unwrap_or_default();
+    fs::write(state.join(BEFORE_FILE), json).map_err(failed)
+}
+
+/// Creates the directory of a run below `temporary`.
+pub(crate) fn claim(temporary: &Path, state: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt as _;
     let others = others(temporary);
-    fs::DirBuilder::new().mode(0o700).create(state).map_err(failed)?;
+    fs::DirBuilder::new().mode(0o700).create(state)?;
     // Each learns of the other, whichever ends first.
     for other in &others {
         let _ = fs::write(other.join(SHARED_FILE), "");
         let _ = fs::write(state.join(SHARED_FILE), "");
     }
-    let before = Before::read(root, state, BEFORE).await;
-    let json = serde_json::to_vec(&before).unwrap_or_default();
-    fs::write(state.join(BEFORE_FILE), json).map_err(failed)
+    Ok(())
+}
+
+/// Whether another run overlapped.
+pub(crate) fn is_shared(state: &Path) -> bool {
+    state.join(SHARED_FILE).exists()
 }
 
 async fn end(state: &Path) -> Changes {
@@ -136,7 +147,7 @@ async fn end(state: &Path) -> Changes {
         return Changes::unknown("The Agent was restarted during the run, so its workspace was not compared.");
     };
     let mut changes = before.compare(state, AFTER).await;
-    if changes.compared && state.join(SHARED_FILE).exists() {
+    if changes.compared && is_shared(state) {
         changes.notes.push(SHARED.to_owned());
     }
     changes

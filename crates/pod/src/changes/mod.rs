@@ -9,7 +9,7 @@ mod patch;
 pub(crate) mod place;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use domain::contract::report::RunReport;
@@ -26,6 +26,9 @@ pub const BEFORE: Duration = Duration::from_secs(20);
 pub const AFTER: Duration = Duration::from_secs(40);
 /// The same after a run that was stopped and keeps no patch: its Pod has 30 s for everything.
 pub const AFTER_STOP: Duration = Duration::from_secs(3);
+
+/// Files to which a patch is limited. Further ones are left out.
+const MOST_EDITED: usize = 2_000;
 
 const NOT_LISTED: &str = "files changed by shell commands are not listed";
 
@@ -82,6 +85,17 @@ impl Before {
     /// The same, and writes the patch of the whole change into `patch`, if the workspace has a repository. Without a
     /// change there is no file. A patch that cannot be kept is noted.
     pub async fn compare_into(&self, state: &Path, limit: Duration, patch: &Path) -> Changes {
+        self.compare_some_into(state, limit, patch, None).await
+    }
+
+    /// The same; with `only`, the patch contains only these files, whose paths are absolute or relative to the workspace.
+    pub async fn compare_some_into(
+        &self,
+        state: &Path,
+        limit: Duration,
+        patch: &Path,
+        only: Option<&[String]>,
+    ) -> Changes {
         let start = Instant::now();
         let (mut changes, differences) = self.compare_all(state, limit).await;
         let repositories = find::repositories(&self.root);
@@ -89,12 +103,23 @@ impl Before {
             Ok(git) if changes.compared && !repositories.is_empty() => {
                 let scope = Scope { root: &self.root, repositories: &repositories };
                 let left = limit.saturating_sub(start.elapsed());
-                patch::write(&git, scope, &differences, patch, left, &mut changes).await;
+                let only = only.map(|files| self.below(files));
+                patch::write(&git, scope, &differences, only.as_deref(), patch, left, &mut changes).await;
             }
             // What the agent put there is no patch.
             _ => drop(patch::remove(patch)),
         }
         changes
+    }
+
+    /// The files below the workspace, relative to it.
+    fn below(&self, files: &[String]) -> Vec<PathBuf> {
+        let relative = files.iter().filter_map(|file| {
+            let path = Path::new(file);
+            if path.is_absolute() { path.strip_prefix(&self.root).ok() } else { Some(path) }
+        });
+        let plain = |path: &&Path| path.components().all(|part| matches!(part, Component::Normal(_)));
+        relative.filter(plain).take(MOST_EDITED).map(Path::to_owned).collect()
     }
 
     async fn compare_all(&self, state: &Path, limit: Duration) -> (Changes, Vec<Difference>) {

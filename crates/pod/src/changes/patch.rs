@@ -17,12 +17,14 @@ use super::place::{Difference, Problem, Scope};
 /// A larger patch is not measured to its end.
 const COUNTED: u64 = 1 << 30;
 
-/// Writes the patch of these differences within `limit`, or notes why there is none. A file that was there before is
+/// Writes the patch of these differences within `limit`, or notes why there is none. With `only`, other files are left
+/// out. A file that was there before is
 /// removed: it is not ours.
 pub async fn write(
     git: &Git,
     scope: Scope<'_>,
     differences: &[Difference],
+    only: Option<&[PathBuf]>,
     file: &Path,
     limit: Duration,
     changes: &mut Changes,
@@ -33,7 +35,7 @@ pub async fn write(
     if differences.iter().any(|difference| difference.large) {
         changes.notes.push("Files larger than 16 MiB are not in the patch of the whole change.".to_owned());
     }
-    let work = collect(git, scope, differences);
+    let work = collect(git, scope, differences, only);
     match tokio::time::timeout(limit, work).await {
         Ok(Ok((_, bytes))) if bytes > MOST_PATCH_BYTES => {
             changes.note_large_patch(bytes.min(COUNTED), bytes > COUNTED);
@@ -50,12 +52,17 @@ pub async fn write(
 }
 
 /// The patch, and the number of its bytes. The patch of a larger change is only measured.
-async fn collect(git: &Git, scope: Scope<'_>, differences: &[Difference]) -> Result<(Vec<u8>, u64), Problem> {
+async fn collect(
+    git: &Git,
+    scope: Scope<'_>,
+    differences: &[Difference],
+    only: Option<&[PathBuf]>,
+) -> Result<(Vec<u8>, u64), Problem> {
     let (mut patch, mut bytes) = (Vec::new(), 0_u64);
     for difference in differences {
         let most = MOST_PATCH_BYTES.saturating_sub(bytes);
         let counted = COUNTED.saturating_sub(bytes);
-        bytes += difference.patch(git, scope, (most, counted), &mut patch).await?;
+        bytes += difference.patch(git, scope, only, (most, counted), &mut patch).await?;
         if bytes > COUNTED {
             break;
         }

@@ -83,22 +83,29 @@ pub struct Difference {
 
 impl Difference {
     /// Writes the first `most` bytes of the patch into `into`. Returns the number of all bytes, which are counted up to
-    /// `counted`.
+    /// `counted`. With `only`, the patch of these files, whose paths are relative to the workspace.
     pub async fn patch(
         &self,
         git: &Git,
         scope: Scope<'_>,
+        only: Option<&[PathBuf]>,
         (most, counted): (u64, u64),
         into: &mut Vec<u8>,
     ) -> Result<u64, Problem> {
         let Self { place, tree, large: _ } = self;
+        let own = only.map(|files| files.iter().filter_map(|file| file.strip_prefix(&place.path).ok()));
+        let own = own.map(|files| files.map(|file| format!(":(top,literal){}", file.display())).collect::<Vec<_>>());
+        if own.as_ref().is_some_and(Vec::is_empty) {
+            return Ok(0);
+        }
         let view = place.view(git, scope).await;
         let path = place.path.to_str().ok_or_else(|| Problem::Name(place.path.clone()))?;
         let slash = if path.is_empty() { "" } else { "/" };
         let prefixes = ["src-prefix=a", "dst-prefix=b"].map(|option| format!("--{option}/{path}{slash}"));
         let form = ["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--submodule=short"];
         let ends = [prefixes[0].as_str(), &prefixes[1], &place.tree, tree];
-        let arguments = [&form[..], &PLAIN, &ends].concat();
+        let own = own.unwrap_or_default();
+        let arguments = [&form[..], &PLAIN, &ends, &["--"], &words(&own)].concat();
         Ok(git.copy_view(&view, &arguments, (most, counted), into).await?)
     }
 }

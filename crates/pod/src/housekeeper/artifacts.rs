@@ -47,8 +47,9 @@ impl Collection<'_> {
     }
 
     /// Named only when all bytes are in the store.
-    async fn store_artifact(&self, depot: &Depot, artifact: &Artifact, what: &str) -> Result<Packed, StoreError> {
-        let packed = self.store(depot, &artifact.paths, what).await?;
+    async fn store_artifact(&mut self, depot: &Depot, artifact: &Artifact, what: &str) -> Result<Packed, StoreError> {
+        let (packed, notes) = self.store(depot, &artifact.paths, what).await?;
+        self.notes(notes);
         self.patiently(what, async || depot.publish_artifact(&artifact.name, &packed).await).await?;
         Ok(packed)
     }

@@ -34,7 +34,7 @@ impl Collection<'_> {
         let begin = Instant::now();
         let what = format!("cache \"{}\"", cache.name);
         let stored = async {
-            let packed = self.store(depot, &cache.paths, &what).await?;
+            let (packed, _) = self.store(depot, &cache.paths, &what).await?;
             let published = self.patiently(&what, async || depot.publish_cache(&cache.name, key, &packed).await);
             Ok::<_, StoreError>((published.await?, packed))
         };

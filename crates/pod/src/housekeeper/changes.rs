@@ -1,7 +1,7 @@
 //! The patch of the whole change of the run, which the shim wrote.
 
 use std::io::{self, Read as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use api::kinds::task::TaskChanges;
@@ -13,15 +13,27 @@ use fileset::HashingWriter;
 
 use super::collection::{CHANGES, Collection};
 use super::results;
+use crate::companion::client::CompanionError;
 use crate::depot::{Depot, DepotError, Upload};
 use crate::text;
+
+/// Bytes of the list of files that a session edited.
+const MOST_EDITS_BYTES: u64 = 8 << 20;
+/// The patch of an Agent's workspace, in our own volume.
+const PATCH_FILE: &str = "changes.patch";
 
 impl Collection<'_> {
     pub(super) async fn changes(&mut self, depot: &Depot) {
         if !self.settings.keep.changes {
             return;
         }
-        let path = self.settings.result(paths::PATCH);
+        let path = match self.patch().await {
+            Ok(path) => path,
+            Err(error) => {
+                let message = format!("the changes cannot be stored: {error}");
+                return self.fail(CollectFailure::CollectFailed, message);
+            }
+        };
         let bytes = match results::open(&path).and_then(|file| file.map(|file| file.metadata()).transpose()) {
             Ok(found) => found.map_or(0, |found| found.len()),
             Err(error) => {
@@ -52,6 +64,18 @@ impl Collection<'_> {
         }
     }
 
+    /// The file with the patch, if there is one.
+    async fn patch(&mut self) -> Result<PathBuf, ChangesError> {
+        let Some(remote) = &self.remote else { return Ok(self.settings.result(paths::PATCH)) };
+        let path = self.settings.collect.join(PATCH_FILE);
+        // A client of the user's own leaves no list.
+        let edited = results::read(&self.settings.result(paths::EDITS), MOST_EDITS_BYTES)?;
+        let edited = edited.and_then(|json| serde_json::from_slice(&json).ok());
+        let notes = remote.changes(edited, &path, self.deadline).await?;
+        self.notes(notes);
+        Ok(path)
+    }
+
     async fn store_changes(&self, depot: &Depot, path: &Path) -> Result<Stored, ChangesError> {
         let upload = self.patiently("the changes", async || {
             let path = path.to_owned();
@@ -80,6 +104,8 @@ enum ChangesError {
     Read(#[from] io::Error),
     #[error(transparent)]
     Depot(#[from] DepotError),
+    #[error(transparent)]
+    Companion(#[from] CompanionError),
 }
 
 fn copy(path: &Path, out: &mut dyn Write) -> io::Result<Upload<()>> {

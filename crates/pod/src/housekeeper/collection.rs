@@ -8,6 +8,7 @@ use domain::contract::paths;
 use domain::contract::report::{RunReport, Verdict};
 use tokio::time::{Instant, timeout_at};
 
+use super::remote::Remote;
 use super::{Settings, results};
 use crate::depot::{Depot, DepotError, retry};
 use crate::text;
@@ -28,6 +29,8 @@ pub(super) struct Collection<'a> {
     pub run: Option<RunReport>,
     pub report: CollectReport,
     depot: Option<Depot>,
+    /// The Agent's workspace, for a Task on its server.
+    pub(super) remote: Option<Remote>,
     stored: Vec<String>,
     /// What is still to be stored.
     missing: Vec<String>,
@@ -43,6 +46,7 @@ impl<'a> Collection<'a> {
             run: None,
             report: CollectReport::default(),
             depot: None,
+            remote: None,
             stored: Vec::new(),
             missing: Vec::new(),
         };
@@ -61,6 +65,10 @@ impl<'a> Collection<'a> {
     pub async fn collect(mut self) -> CollectReport {
         match self.settings.depot.as_ref().map(Depot::connect).transpose() {
             Ok(depot) => self.depot = depot,
+            Err(error) => self.fail(CollectFailure::CollectFailed, error.to_string()),
+        }
+        match self.settings.companion.as_ref().map(Remote::connect).transpose() {
+            Ok(remote) => self.remote = remote,
             Err(error) => self.fail(CollectFailure::CollectFailed, error.to_string()),
         }
         let deadline = self.deadline;
@@ -97,6 +105,9 @@ impl<'a> Collection<'a> {
         self.publish().await;
         if let Some(depot) = self.depot.clone() {
             self.caches(&depot).await;
+        }
+        if let Some(remote) = &self.remote {
+            remote.end().await;
         }
     }
 
@@ -180,6 +191,10 @@ impl<'a> Collection<'a> {
 
     pub fn notes(&mut self, messages: impl IntoIterator<Item = String>) {
         for message in messages {
+            // Of each artefact of a run on a shared workspace.
+            if self.report.notes.contains(&message) {
+                continue;
+            }
             tracing::warn!("{message}");
             self.report.notes.push(message);
         }

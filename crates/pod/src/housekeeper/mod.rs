@@ -6,6 +6,7 @@
 //! | module | |
 //! |---|---|
 //! | [`wait`] | the end of the agent's container |
+//! | [`remote`] | what a Task on an Agent's server left in the Agent's workspace |
 //! | [`collection`] | the steps within the time limit, and the report |
 //! | `artifacts`, `outputs`, `changes`, `publish`, `caches` | one step each |
 //! | [`results`] | files that the agent's container left |
@@ -19,7 +20,8 @@ mod changes;
 mod collection;
 mod outputs;
 mod publish;
-mod results;
+mod remote;
+pub(crate) mod results;
 mod store;
 mod wait;
 
@@ -31,6 +33,7 @@ use std::time::Duration;
 use domain::contract::collect::{COMPARE_AFTER_STOP, CollectFailure, CollectReport, Keep};
 use domain::contract::paths;
 
+use crate::companion::client;
 use crate::depot;
 use crate::env::{self, Lookup, SettingError};
 use crate::outcome::{self, ReportFile};
@@ -51,6 +54,8 @@ pub struct Settings {
     pub keep: Keep,
     /// `None` only if nothing goes to the depot.
     pub depot: Option<depot::Settings>,
+    /// The Agent's, for a Task on its server: then the workspace is there, and not in this Pod.
+    pub companion: Option<client::Settings>,
     /// `None` only if nothing is published.
     pub publish: Option<publishing::Settings>,
     /// From the end of the agent's container until everything must be stored.
@@ -73,6 +78,7 @@ impl Settings {
         let timeout = env::duration(env, env::COLLECT_TIMEOUT, Duration::from_mins(10))?;
         Ok(Self {
             depot: if uses_depot { Some(depot::Settings::from_env(env)?) } else { None },
+            companion: client::Settings::from_env(env)?,
             publish: match &keep.publish {
                 Some(plan) => {
                     let left_out = plan.left_out.iter().map(PathBuf::from).collect();

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use domain::contract::collect::{CollectFailure, MOST_OUTPUT_BYTES, MOST_OUTPUTS};
+use domain::contract::companion::MOST_OUTPUTS_BYTES;
 use domain::contract::paths;
 use serde_json::Value;
 
 use super::collection::{Collection, OUTPUTS};
 use super::results;
+use crate::companion::client::CompanionError;
 use crate::depot::Depot;
 use crate::{env, text};
 
-/// Bytes of the file, which may contain more than the declared outputs.
-const MOST_FILE_BYTES: u64 = 1 << 20;
 /// Problems that a message quotes.
 const MOST_PROBLEMS: usize = 3;
 
@@ -25,10 +25,21 @@ impl Collection<'_> {
             return;
         }
         let begin = Instant::now();
-        let written = match results::read(&settings.result(paths::OUTPUTS), MOST_FILE_BYTES) {
-            Ok(bytes) => parse(&bytes.unwrap_or_default()),
-            Err(error) => Written::problem(error.to_string()),
+        let (read, file) = match &self.remote {
+            None => {
+                let read = results::read(&settings.result(paths::OUTPUTS), MOST_OUTPUTS_BYTES);
+                let file = format!("that ${} names", env::OUTPUTS_FILE);
+                (read.map(Option::unwrap_or_default).map_err(|error| error.to_string()), file)
+            }
+            Some(remote) => match remote.outputs(self.deadline).await {
+                Ok(read) => (Ok(read), remote.outputs_file()),
+                Err(CompanionError::Refused { message, .. }) => (Err(message), remote.outputs_file()),
+                Err(error) => {
+                    return self.fail(CollectFailure::CollectFailed, format!("the outputs cannot be read: {error}"));
+                }
+            },
         };
+        let written = read.map_or_else(Written::problem, |bytes| parse(&bytes));
         let Written { mut values, problems } = written;
         values.retain(|key, _| declared.contains(key));
         let absent: Vec<&str> = declared.iter().map(String::as_str).filter(|key| !values.contains_key(*key)).collect();
@@ -36,10 +47,9 @@ impl Collection<'_> {
         if self.succeeded() && !absent.is_empty() {
             let because = if problems.is_empty() { String::new() } else { format!(" ({problems})") };
             let message = format!(
-                "the run did not write {} {}{because}; it must write KEY=value to the file that ${} names",
+                "the run did not write {} {}{because}; it must write KEY=value to the file {file}",
                 if absent.len() == 1 { "the output" } else { "the outputs" },
-                absent.join(", "),
-                env::OUTPUTS_FILE
+                absent.join(", ")
             );
             self.fail(CollectFailure::OutputMissing, message);
         } else if !problems.is_empty() {

@@ -9,6 +9,7 @@ use domain::contract::paths;
 use fileset::{Limits, Name, PackError, Packed, PatternError, Patterns, Skipped};
 
 use super::collection::Collection;
+use crate::companion::client::CompanionError;
 use crate::depot::{Depot, DepotError, Upload};
 
 /// Bytes and files of a set, here and where it is unpacked.
@@ -25,17 +26,27 @@ pub(super) enum StoreError {
     Pack(#[from] PackError),
     #[error(transparent)]
     Depot(#[from] DepotError),
+    #[error(transparent)]
+    Companion(#[from] CompanionError),
 }
 
 impl Collection<'_> {
-    /// Stores the files of the workspace that match. They have no name yet.
-    pub async fn store(&self, depot: &Depot, paths: &[String], what: &str) -> Result<Packed, StoreError> {
+    /// Stores the files of the workspace that match. They have no name yet. Also returns sentences for the run.
+    pub async fn store(
+        &self,
+        depot: &Depot,
+        paths: &[String],
+        what: &str,
+    ) -> Result<(Packed, Vec<String>), StoreError> {
         let patterns = Arc::new(Patterns::parse(paths)?);
+        if let Some(remote) = &self.remote {
+            return self.store_remote(depot, remote, paths, what).await;
+        }
         let upload = self.patiently(what, async || {
             let (patterns, root) = (Arc::clone(&patterns), self.settings.workspace.clone());
             depot.upload(move |out| pack(&root, &patterns, out)).await
         });
-        Ok(upload.await??.made)
+        Ok((upload.await??.made, Vec::new()))
     }
 }
 

@@ -1,10 +1,12 @@
-//! prep: puts the inputs of a run and its caches in place, before the agent starts.
+//! prep: puts the inputs of a run and its caches in place, before the agent starts. For a Task on an Agent's server, it
+//! delivers inputs and contexts to the Agent's workspace, and lets the companion there read the workspace before the run.
 //!
 //! Inputs that are not optional must be there, or the run does not start. A cache only saves time: whatever is wrong with
 //! it, the run starts without it, and in time: its `startupTimeout` goes on meanwhile. Archives are downloaded and
 //! verified whole before a file of them is written; they are kept in a volume that the agent does not have.
 
 mod caches;
+pub mod delivery;
 mod inputs;
 pub mod keys;
 
@@ -37,7 +39,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub fetch: Fetch,
-    pub depot: depot::Settings,
+    /// `None` only if nothing is fetched.
+    pub depot: Option<depot::Settings>,
+    /// The Agent's, for a Task on its server.
+    pub companion: Option<delivery::Settings>,
     /// Directory for files in transit, which the housekeeper shares.
     pub collect: PathBuf,
     pub workspace: PathBuf,
@@ -55,9 +60,13 @@ impl Settings {
     pub fn from_env(env: Lookup<'_>) -> Result<Self, SettingError> {
         let startup = env::duration(env, env::STARTUP_TIMEOUT, Duration::from_mins(5))?;
         let part = |(part, whole): (u32, u32)| startup.saturating_mul(part) / whole;
+        let fetch: Fetch = env::json(env, env::FETCH, "what to fetch, as JSON")?;
+        let companion = delivery::Settings::from_env(env)?;
+        let uses_depot = companion.is_none() || !fetch.is_empty();
         Ok(Self {
-            fetch: env::json(env, env::FETCH, "what to fetch, as JSON")?,
-            depot: depot::Settings::from_env(env)?,
+            fetch,
+            depot: if uses_depot { Some(depot::Settings::from_env(env)?) } else { None },
+            companion,
             collect: env::path(env, env::COLLECT_DIR, paths::COLLECT),
             workspace: env::path(env, env::WORKSPACE_DIR, paths::WORKSPACE),
             report: ReportFile::from_env(env),
@@ -97,6 +106,9 @@ pub enum Error {
         text::duration(*.limit)
     )]
     TimedOut { limit: Duration, awaited: String },
+    /// The companion of the Agent cannot be used.
+    #[error(transparent)]
+    Delivery(#[from] delivery::Error),
     /// The report cannot be written.
     #[error("the report cannot be written: {0}")]
     Report(#[source] io::Error),

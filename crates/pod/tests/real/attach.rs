@@ -9,26 +9,21 @@ use std::path::Path;
 use std::time::Duration;
 
 use demo::scripted_model::ScriptedModel;
-use domain::{
-    agent::delivered::removals,
-    contract::{
-        paths::DELIVERIES,
-        reason::Reason,
-        record,
-        report::{ReportedUsage, RunReport},
-    },
+use domain::contract::{
+    reason::Reason,
+    record,
+    report::{ReportedUsage, RunReport},
 };
 use futures::{StreamExt as _, future::join_all, stream};
-use kubeopencode_pod::attach::{self, Arguments, Delivery, Settings};
+use kubeopencode_pod::attach::{self, Arguments, Settings};
 use kubeopencode_pod::env;
 use kubeopencode_pod::redact::Redactor;
 use kubeopencode_pod::run_log::{Format, Log};
-use opencode::Client as OpenCode;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::attach_person::{check_always, check_person};
-use crate::support::helper::{Helper, command, outcome, receiver};
+use crate::support::helper::{Helper, command, outcome};
 use crate::support::opencode::{PASSWORD, Port, Server, closed_port, with_dead_model};
 use crate::support::{LIMIT, lookup, until};
 
@@ -203,75 +198,6 @@ async fn check_tool_call(server: &Server) {
     assert_eq!(again.session, Some(session));
 }
 
-/// A directory of the Task's Pod is on the server before the agent starts, and the model gets no trace of the transfer.
-async fn check_delivery(server: &Server, model: &ScriptedModel) {
-    let here = tempfile::tempdir().unwrap();
-    let tree = here.path().join(".kubeopencode/tasks/fix");
-    std::fs::create_dir_all(tree.join("docs")).unwrap();
-    std::fs::write(tree.join("docs/it's a $(guide).md"), "The password is heliotrope.\n").unwrap();
-    std::fs::write(tree.join("big"), vec![7; 300_000]).unwrap();
-    let args = ["--attach", &server.url(), "[[bash cmd=\"cat .kubeopencode/tasks/fix/docs/*\"]] [[say read]]"];
-    let arguments = Arguments::parse(&args).unwrap();
-    let environment =
-        [(env::WORKSPACE_DIR, here.path().display().to_string()), (env::DELIVERY_DIR, tree.display().to_string())];
-    let mut settings = Settings::from_env(&lookup(&environment)).unwrap();
-    let delivery = settings.delivery.as_mut().unwrap();
-    delivery.receiver = receiver("unpack");
-    let before = model.requests().len();
-    let mut out = Vec::new();
-    let mut log = Log::new(&mut out, Format::Readable, Redactor::default());
-    // On this machine both ends share a file system, so the two workspaces differ in the server's own path.
-    let packed = attach::deliver::pack(&tree).unwrap();
-    let there = server.workspace.clone();
-    let client = attach::connect(&arguments, &settings, Some(PASSWORD.to_owned())).unwrap();
-    let target = Delivery { root: there.clone(), ..settings.delivery.clone().unwrap() };
-    attach::deliver::put(&target, &packed, None, &client, &mut log).await.unwrap();
-    (settings.delivery, settings.workspace) = (None, None);
-    let run = attach::run(
-        &arguments,
-        &settings,
-        Some(PASSWORD.to_owned()),
-        tokio::io::empty(),
-        &mut log,
-        std::future::pending(),
-    );
-    let outcome = run.await;
-    let log = String::from_utf8(out).unwrap();
-    assert_eq!(outcome.reason, Reason::Succeeded, "{outcome:?}\n{log}");
-    let place = there.join(".kubeopencode/tasks/fix");
-    assert!(log.contains(&format!("2 files, {} bytes, are at {}", packed.len(), place.display())), "{log}");
-    assert_eq!(std::fs::read(place.join("big")).unwrap().len(), 300_000);
-    let requests: Vec<String> = model.requests()[before..].iter().map(Value::to_string).collect();
-    assert!(
-        requests.iter().any(|request| request.contains("The password is heliotrope.")),
-        "the agent did not read it"
-    );
-    assert!(!requests.iter().any(|request| request.contains("POD_TEST_ROLE")), "the model sees the delivery");
-    let sessions = server.call("GET", "/session?limit=1000", &Value::Null).await.unwrap();
-    assert!(!sessions.to_string().contains("delivery of contexts"), "{sessions}");
-    check_removal(server, &client).await;
-}
-
-/// The cleanup of the controllers when a Task is gone: they list its files, and our helper removes them.
-async fn check_removal(server: &Server, client: &OpenCode) {
-    let there = async |path: &str| {
-        let found = server.call("GET", &format!("/file?path={path}"), &Value::Null).await.unwrap();
-        let name = |entry: &Value| format!("{} {}", entry["type"].as_str().unwrap(), entry["name"].as_str().unwrap());
-        found.as_array().unwrap_or_else(|| panic!("{path}: {found}")).iter().map(name).collect::<Vec<_>>()
-    };
-    assert_eq!(there(DELIVERIES).await, ["directory fix"]);
-    assert!(there(".").await.contains(&"directory .kubeopencode".to_owned()), "hidden directories are shown");
-    assert_eq!(there("./.kubeopencode").await, ["directory tasks"]);
-    let workspace = server.workspace.display().to_string();
-    let lines = removals(&workspace, &["fix".to_owned(), "never-there".to_owned()]);
-    let command = lines.join("; ").replace("/tools/kubeopencode unpack", &receiver("unpack").join(" "));
-    let session = client.create(&json!({"title": "removal"})).await.unwrap().id;
-    let output = client.shell(&session, "build", &command).await.unwrap();
-    client.delete(&session).await.unwrap();
-    assert_eq!(output.lines().filter(|line| line.trim() == "removed").count(), 2, "{output}");
-    assert!(there(DELIVERIES).await.is_empty());
-}
-
 /// The prompt and the contexts reach the model as they were written.
 async fn check_bytes(server: &Server, model: &ScriptedModel) {
     let prompt = "  [[say ok]] \"quoted\"\r\n\tsecond 'line' $(cat) é \n\n";
@@ -415,7 +341,6 @@ async fn attach_judges_every_ending_rightly() {
     // The first run starts together with the server: the start-up race is part of the test.
     check_tool_call(&server).await;
     check_bytes(&server, &model).await;
-    check_delivery(&server, &model).await;
     check_descendants(&server).await;
     let endings = ENDINGS.iter().enumerate().map(|(number, ending)| check_ending(&server, number, ending));
     let (results, ..) = tokio::join!(

@@ -48,6 +48,7 @@ impl Case {
                 authorities: Authorities::default(),
                 silence: LIMIT,
             }),
+            companion: None,
             publish: None,
             timeout: LIMIT,
             results: path("results"),

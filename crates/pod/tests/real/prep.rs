@@ -35,12 +35,13 @@ impl Case {
         let fetch = fetch.to_string().replace("WORKSPACE", &path("workspace").display().to_string());
         let settings = Settings {
             fetch: serde_json::from_str(&fetch).unwrap(),
-            depot: depot::Settings {
+            depot: Some(depot::Settings {
                 url: depot.url(),
                 token_file: path("token"),
                 authorities: Authorities::default(),
                 silence: LIMIT,
-            },
+            }),
+            companion: None,
             collect: path("collect"),
             workspace: path("workspace"),
             report: ReportFile { path: path("outcome"), most_bytes: 4096 },
@@ -274,11 +275,11 @@ async fn an_entry_of_another_key_is_a_miss() {
 #[tokio::test]
 async fn without_a_depot_a_run_that_fetches_only_caches_starts() {
     let mut case = Case::cache().await;
-    case.settings.depot.url = "http://127.0.0.1:9".parse().unwrap();
-    case.settings.optional_timeout = Duration::from_secs(1);
+    case.settings.depot.as_mut().unwrap().url = "http://127.0.0.1:9".parse().unwrap();
+    case.settings.caches_timeout = Duration::from_secs(1);
     assert!(case.missed().await.contains("the connection to the depot failed"));
     let mut case = Case::input().await;
-    case.settings.depot.url = "http://127.0.0.1:9".parse().unwrap();
+    case.settings.depot.as_mut().unwrap().url = "http://127.0.0.1:9".parse().unwrap();
     case.settings.inputs_timeout = Duration::from_secs(1);
     let error = case.run().await.unwrap_err().to_string();
     assert!(error.contains("the connection to the depot failed"), "{error}");
@@ -299,7 +300,7 @@ async fn waiting_for_a_depot_has_a_limit() {
     case.depot.fail("GET /v1/caches/go/content", 100, Fault::Hang);
     assert!(case.missed().await.ends_with("it took longer than 1s"));
     let mut case = Case::cache().await;
-    case.settings.depot.silence = Duration::from_millis(300);
+    case.settings.depot.as_mut().unwrap().silence = Duration::from_millis(300);
     case.depot.fail("GET /v1/caches/go", 1, Fault::Hang);
     case.depot.fail("GET /v1/caches/go/content", 1, Fault::Hang);
     assert_eq!(case.run().await.unwrap().caches[0].hit, Some(CacheHit::Exact));

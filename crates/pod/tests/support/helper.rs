@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use domain::contract::record;
 use kubeopencode_pod::{
-    attach, changes, env, git_sync, housekeeper, prep, publish, redact::Redactor, shim, stop, unpack, url_fetch,
+    attach, changes, companion, env, git_sync, housekeeper, prep, publish, redact::Redactor, shim, stop, url_fetch,
 };
 
 const ROLE: &str = "POD_TEST_ROLE";
@@ -59,17 +59,16 @@ pub fn become_helper() {
                     }
                 }
             }
-            "unpack" => {
-                let args: Vec<String> = std::env::args().collect();
-                let piece = unpack::Piece::from_words(&args[args.len() - 6..]).unwrap();
-                // A line of its own in the output of the test harness.
-                println!("\n{}", unpack::run(&piece, &std::env::temp_dir()).unwrap());
-                0
+            "companion" => {
+                let settings = companion::Settings::from_env(&env::process).unwrap();
+                let stop = async { stop::requested().await.unwrap() };
+                companion::run(settings, stop).await.map_or(1, |()| 0)
             }
             "changes" => {
                 let args: Vec<String> = std::env::args().collect();
                 let words = &args[args.len() - 3..];
                 let answer = changes::agent::run(words, &std::env::temp_dir(), &Redactor::default()).await.unwrap();
+                // A line of its own in the output of the test harness.
                 println!("\n{answer}");
                 0
             }
@@ -143,7 +142,7 @@ pub fn command(role: &str, args: &[&str], environment: &[(&str, &str)]) -> Comma
     command
 }
 
-/// The command that makes a shell on this machine run `unpack` or `changes`.
+/// The command that makes a shell on this machine run `changes`.
 pub fn receiver(role: &str) -> Vec<String> {
     let program = std::env::current_exe().unwrap().display().to_string();
     let role = format!("{ROLE}={role}");

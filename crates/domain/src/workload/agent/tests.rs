@@ -112,16 +112,20 @@ fn ports_are_the_same_in_container_and_service() {
         { "name": "dns", "port": 53, "protocol": "UDP" },
     ]));
     let objects = case.objects();
-    let container = &template(&objects).spec.as_ref().unwrap().containers[0];
-    let of_container: Vec<_> =
-        container.ports.iter().flatten().map(|port| (port.name.clone(), port.container_port)).collect();
+    let containers = &template(&objects).spec.as_ref().unwrap().containers;
+    let of = |container: &Container| {
+        let ports = container.ports.iter().flatten();
+        ports.map(|port| (port.name.clone(), port.container_port)).collect::<Vec<_>>()
+    };
+    let mut of_container = of(&containers[0]);
+    of_container.splice(1..1, of(&containers[1]));
     let of_service: Vec<_> = objects.service.spec.unwrap().ports.unwrap();
     let of_service: Vec<_> = of_service
         .iter()
         .map(|port| (port.name.clone(), if let Some(IntOrString::Int(target)) = port.target_port { target } else { 0 }))
         .collect();
     assert_eq!(of_container, of_service);
-    assert_eq!(of_container.len(), 3);
+    assert_eq!(of_container.len(), 4);
     case.resolved.extra_ports = from_json(json!([{ "name": "http", "port": 80 }]));
     let error = case.build().unwrap_err().to_string();
     assert_eq!(error, "extraPorts has a port \"http\", and there is another of that name; give it another name");
@@ -144,7 +148,36 @@ fn a_number_is_given_to_one_port() {
     let both = build(json!([{ "name": "a", "port": 80, "targetPort": 4096 }])).unwrap();
     let container = &template(&both).spec.as_ref().unwrap().containers[0];
     assert_eq!(container.ports.as_ref().unwrap().len(), 1, "two ways to one port of the container");
-    assert_eq!(both.service.spec.unwrap().ports.unwrap().len(), 2);
+    assert_eq!(both.service.spec.unwrap().ports.unwrap().len(), 3);
+}
+
+#[test]
+fn the_port_of_the_companion_is_taken() {
+    let mut case = Case::of(agent());
+    let refused = |case: &Case| matches!(case.build(), Err(BuildError::CompanionPort { .. }));
+    for (port, target) in [(companion::PORT, 80), (80, companion::PORT)] {
+        case.resolved.extra_ports = from_json(json!([{ "name": "web", "port": port, "targetPort": target }]));
+        assert!(refused(&case), "{port} {target}");
+    }
+    case.resolved.extra_ports =
+        from_json(json!([{ "name": "dns", "port": 53, "targetPort": 14096, "protocol": "UDP" }]));
+    assert!(!refused(&case));
+}
+
+#[test]
+fn only_the_companion_knows_its_token() {
+    let mut case = Case::of(pod::tests::rich_agent());
+    case.resolved.pod.security_context = Some(from_json(json!({ "runAsUser": 4242 })));
+    let spec = template(&case.objects()).spec.clone().unwrap();
+    for container in spec.init_containers.iter().flatten().chain(&spec.containers) {
+        let knows = serde_json::to_string(container).unwrap().contains("reviewer-companion");
+        assert_eq!(knows, container.name == companion::NAME, "{}", container.name);
+        let mounts = container.volume_mounts.iter().flatten().any(|mount| mount.name == companion::NAME);
+        assert_eq!(mounts, container.name == companion::NAME, "{}", container.name);
+    }
+    let companion = spec.containers.iter().find(|container| container.name == companion::NAME).unwrap();
+    let security = companion.security_context.as_ref().unwrap();
+    assert_eq!((security.run_as_user, security.allow_privilege_escalation), (Some(4242), Some(false)));
 }
 
 #[test]
@@ -215,7 +248,8 @@ fn each_repository_has_an_annotation_of_its_own() {
     let odd: Vec<&String> = keys.filter(|key| key.contains("a-name-with-spaces-")).collect();
     assert_eq!(odd.len(), 1);
     // The controller rolls out: there is no sidecar.
-    assert_eq!(template(&objects).spec.as_ref().unwrap().containers.len(), 1);
+    let names = template(&objects).spec.as_ref().unwrap().containers.iter().map(|container| container.name.clone());
+    assert_eq!(names.collect::<Vec<_>>(), ["opencode-server", "companion"]);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::{
     contract,
     opencode::InstructionText,
     run::resolved::{ResolvedAgent, ResolvedTask},
+    workload::collect::input_on_agent,
 };
 
 pub use assembly::assemble;
@@ -319,15 +320,43 @@ impl ContextPlan {
         let block =
             |one: &InstructionText| text::block(&one.name, namespace, "Instruction", None, &text::escaped(&one.text));
         let blocks = instructions.iter().map(block).collect::<Vec<_>>().join("\n\n");
-        let path = context_file(&self.workspace_dir);
-        if let Some(file) = self.files.iter_mut().find(|file| file.target_path == path) {
-            file.content = format!("{blocks}\n\n{}", file.content);
-        } else {
-            let about = "instructions".to_owned();
-            self.files.push(FileItem { target_path: path.clone(), content: format!("{blocks}\n"), mode: None, about });
-            self.files.sort_by(|a, b| a.target_path.cmp(&b.target_path));
+        let file = self.context_file_of("instructions");
+        file.content = format!("{blocks}\n{}{}", if file.content.is_empty() { "" } else { "\n" }, file.content);
+    }
+
+    /// Names the inputs of a Task on an Agent's server, and the file for its outputs, in its system prompt: the
+    /// environment there is that of the server.
+    pub fn name_results(&mut self, task: &str, resolved: &ResolvedTask) {
+        let workspace = self.workspace_dir.clone();
+        let inputs = resolved.inputs.iter().filter_map(|input| {
+            let path = input_on_agent(&input.mount_path, &workspace, task)?;
+            Some(text::input(&path, &input.artifact, &input.from_task))
+        });
+        let inputs: Vec<String> = inputs.collect();
+        let paragraphs = [
+            (!inputs.is_empty()).then(|| format!("The inputs of this Task:\n{}", inputs.join("\n"))),
+            text::outputs(&task_directory(&workspace, task), &resolved.outputs),
+        ];
+        let text = paragraphs.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        if !text.is_empty() {
+            let file = self.context_file_of("inputs and outputs");
+            file.content = format!("{}{}{text}\n", file.content, if file.content.is_empty() { "" } else { "\n" });
         }
-        self.context_file = Some(path);
+    }
+
+    /// The file with the contexts that have no path; made if there is none.
+    fn context_file_of(&mut self, about: &str) -> &mut FileItem {
+        let path = context_file(&self.workspace_dir);
+        self.context_file = Some(path.clone());
+        let at = match self.files.binary_search_by(|file| file.target_path.cmp(&path)) {
+            Ok(at) => at,
+            Err(at) => {
+                let about = about.to_owned();
+                self.files.insert(at, FileItem { target_path: path, content: String::new(), mode: None, about });
+                at
+            }
+        };
+        &mut self.files[at]
     }
 
     /// The text of the prompt.

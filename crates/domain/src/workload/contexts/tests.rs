@@ -50,6 +50,27 @@ impl Case {
 }
 
 #[test]
+fn inputs_and_outputs_of_a_task_on_an_agent_are_named_in_its_prompt() {
+    let mut case = Case::on_agent(json!([]));
+    let mut plan = case.plan().unwrap();
+    plan.name_results("fix", &case.task);
+    assert_eq!(plan.system(), None);
+    case.task.inputs = from_json(json!([{ "fromTask": "build", "artifact": "dist", "mountPath": "/workspace/in/" }]));
+    case.task.outputs = vec!["verdict".into(), "pages".into()];
+    plan.name_results("fix", &case.task);
+    let named = "The inputs of this Task:\n- `/workspace/.kubeopencode/tasks/fix/in`: artifact \"dist\" of Task \"build\"\n\n\
+                 This Task has to leave outputs: `verdict`, `pages`. Before you end, write one line `NAME=value` for each of them \
+                 to the file `/workspace/.kubeopencode/tasks/fix/.outputs`.\n";
+    assert_eq!(plan.system(), Some(named));
+    let mut with_text = Case::on_agent(json!([{ "name": "a", "type": "Text", "text": "A" }]));
+    with_text.task.outputs = vec!["verdict".into()];
+    let mut plan = with_text.plan().unwrap();
+    plan.name_results("fix", &with_text.task);
+    let system = plan.system().unwrap();
+    assert!(system.starts_with("<context name=\"a\"") && system.contains("</context>\n\nThis Task has to"), "{system}");
+}
+
+#[test]
 fn instructions_of_a_task_on_an_agent_come_before_its_contexts() {
     let instructions = [InstructionText { name: "rules".into(), text: "Be kind.\n".into() }];
     let block = "<context name=\"rules\" namespace=\"team\" type=\"Instruction\">\nBe kind.\n</context>";

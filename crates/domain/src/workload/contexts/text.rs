@@ -130,6 +130,24 @@ pub(super) fn delivered<'a>(
     Some(format!("The files of this Task are in `{directory}`:\n{}", lines.join("\n")))
 }
 
+/// A line about an artefact of another Task that is an input.
+pub(super) fn input(path: &str, artifact: &str, task: &str) -> String {
+    format!("- `{path}`: artifact {artifact:?} of Task {task:?}")
+}
+
+/// The paragraph about the outputs that a Task on an Agent's server has to write below its directory.
+pub(super) fn outputs(directory: &str, names: &[String]) -> Option<String> {
+    if names.is_empty() {
+        return None;
+    }
+    let names = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let file = crate::contract::paths::TASK_OUTPUTS;
+    Some(format!(
+        "This Task has to leave outputs: {names}. Before you end, write one line `NAME=value` for each of them to the file \
+         `{directory}/{file}`."
+    ))
+}
+
 /// Without user name and password: this text reaches a model.
 fn without_userinfo(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };

@@ -115,6 +115,39 @@ fn with_depot() -> Platform {
 }
 
 #[test]
+fn a_task_on_an_agent_that_keeps_and_fetches_works_through_the_companion() {
+    let mut task = task_on_agent(agent());
+    task.artifacts = from_json(json!([{ "name": "report", "paths": ["out/**"] }]));
+    task.inputs = from_json(json!([{ "fromTask": "build", "artifact": "dist", "mountPath": "in" }]));
+    task.outputs = vec!["verdict".into()];
+    task.caches = from_json(json!([{ "name": "go", "key": "go", "paths": ["go"] }]));
+    let built = built(&task, &with_depot(), TASK).unwrap();
+    assert_yaml_snapshot!("attach_results_pod", built.pod);
+    for container in spec(&built).init_containers.iter().flatten().chain(&spec(&built).containers) {
+        let knows = serde_json::to_string(container).unwrap().contains("reviewer-companion");
+        assert_eq!(knows, ["prep", "housekeeper"].contains(&container.name.as_str()), "{}", container.name);
+    }
+    assert_eq!(env(main_container(&built), "KUBEOPENCODE_OUTPUTS"), None, "the environment there is the server's");
+
+    // Without a depot there is nothing to do.
+    let names = |task: &ResolvedTask, platform: &Platform| {
+        let built = self::built(task, platform, TASK).unwrap();
+        let all = spec(&built).init_containers.iter().flatten().chain(&spec(&built).containers);
+        all.map(|container| container.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&task, &platform()), ["session", "agent"]);
+    assert_eq!(names(&task_on_agent(agent()), &with_depot()), ["session", "agent"]);
+    // The changes of the Agent's repositories are kept, and those of a Task's own directory are not.
+    let git = json!([{ "name": "code", "type": "Git", "mountPath": "code", "git": { "repository": "https://h/r" } }]);
+    let mut changes = task_on_agent(agent());
+    changes.agent.contexts = contexts(git.clone());
+    assert_eq!(names(&changes, &with_depot()), ["prep", "session", "agent", "housekeeper"]);
+    let mut own = task_on_agent(agent());
+    own.contexts = contexts(git);
+    assert_eq!(names(&own, &with_depot()), ["context-init", "git-init-0", "prep", "session", "agent"]);
+}
+
+#[test]
 fn a_task_that_keeps_and_fetches_has_a_housekeeper_and_prep() {
     let mut task = task(rich_agent());
     task.artifacts = from_json(json!([{ "name": "report", "paths": ["out/**"], "when": "Always" }]));
