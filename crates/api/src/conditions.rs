@@ -26,6 +26,8 @@ pub mod types {
     pub const AWAITING_APPROVAL: &str = "AwaitingApproval";
     /// Task: the cluster, not the Task, ended a run.
     pub const DISRUPTED: &str = "Disrupted";
+    /// Agent: the image of `executorImageBuild` exists.
+    pub const IMAGE_READY: &str = "ImageReady";
     /// Agent: the Deployment has a ready Pod.
     pub const SERVER_READY: &str = "ServerReady";
     /// Agent: the OpenCode server answers.
@@ -127,6 +129,16 @@ pub mod reasons {
     pub const PREEMPTED: &str = "Preempted";
     /// An image could not be pulled.
     pub const IMAGE_PULL_FAILED: &str = "ImagePullFailed";
+    /// The image of `executorImageBuild` is being built.
+    pub const BUILDING_IMAGE: &str = "BuildingImage";
+    /// The image of `executorImageBuild` exists.
+    pub const IMAGE_BUILT: &str = "ImageBuilt";
+    /// The image of `executorImageBuild` could not be built or pushed.
+    pub const IMAGE_BUILD_FAILED: &str = "ImageBuildFailed";
+    /// No registry is configured for built images, or they cannot run here.
+    pub const IMAGE_BUILD_UNAVAILABLE: &str = "ImageBuildUnavailable";
+    /// The commit of `executorImageBuild` cannot be looked up.
+    pub const IMAGE_SOURCE_UNAVAILABLE: &str = "ImageSourceUnavailable";
     /// No node takes the Pod.
     pub const UNSCHEDULABLE: &str = "Unschedulable";
     /// Contexts, repositories or inputs could not be put in place.

@@ -75,6 +75,8 @@ pub mod annotations {
     pub const AGENT_NAME: &str = "kubeopencode.io/agent-name";
     /// On a share Secret: that Agent's namespace.
     pub const AGENT_NAMESPACE: &str = "kubeopencode.io/agent-namespace";
+    /// On a Pod that builds an image: the image, its repository and its commit, as JSON.
+    pub const IMAGE_BUILD: &str = "kubeopencode.io/image-build";
     /// On a Task's Pod, followed by a number: a small file that the Pod brings along.
     pub const FILE_PREFIX: &str = "files.kubeopencode.io/";
     /// On objects of an Agent: digest of the applied content, so that removed settings are noticed.
@@ -120,6 +122,8 @@ pub mod images {
     pub const EXECUTOR: &str = "quay.io/kubeopencode/kubeopencode-agent-devbox:latest";
     /// The small client of a Task on an Agent.
     pub const ATTACH: &str = "quay.io/kubeopencode/kubeopencode-agent-attach:latest";
+    /// Builds images: buildah.
+    pub const BUILDER: &str = "quay.io/buildah/stable:latest";
 }
 
 /// Values that hold when neither Task, Agent, template nor configuration says otherwise.

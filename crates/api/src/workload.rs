@@ -325,7 +325,8 @@ pub struct EgressRule {
     pub ports: Option<Vec<i32>>,
 }
 
-/// An image built from a repository at an exact commit, used by digest.
+/// An image built from a repository at an exact commit, used by digest. `spec.imageBuild` of the KubeOpenCodeConfig names
+/// the registry.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -333,18 +334,19 @@ pub struct ImageBuild {
     /// URL of the repository.
     #[schemars(length(min = 1, max = 4096))]
     pub repository: String,
-    /// Branch, tag or commit; resolved to a commit when the build starts.
+    /// Branch, tag or full commit; the default branch when unset. A Task looks the commit up when it starts, an Agent when
+    /// `executorImageBuild` changes.
     #[serde(rename = "ref")]
     #[schemars(length(max = 512))]
     pub reference: Option<String>,
-    /// Path of the Dockerfile; `Dockerfile` when unset.
+    /// Path of the Dockerfile in the repository; `Dockerfile` when unset.
     #[schemars(length(max = 4096))]
     pub dockerfile: Option<String>,
     /// Directory of the build context; the whole repository when unset.
     #[schemars(length(max = 4096))]
     pub context: Option<String>,
-    /// Arguments of the build.
+    /// Arguments of the build. They are no place for secrets: they are visible in the Pod and in the image.
     pub build_args: Option<BTreeMap<String, String>>,
-    /// Secret with credentials of the repository.
+    /// Secret with credentials of the repository: `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`.
     pub secret_ref: Option<LocalRef>,
 }

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use pod::{
     attach, changes, companion, context_init, git::settings::Settings as GitSettings, git_init, git_sync, housekeeper,
-    last_word, plugin_init, prep, probe, redact, session_log, shim, stop, url_fetch, workspace_clean,
+    image_build, last_word, plugin_init, prep, probe, redact, session_log, shim, stop, url_fetch, workspace_clean,
 };
 
 use crate::{exit_code, process};
@@ -43,6 +43,12 @@ pub enum Helper {
     /// Inside a Pod: keep what a run leaves.
     #[command(hide = true)]
     Housekeeper,
+    /// Inside a Pod: build an image from a repository.
+    #[command(hide = true)]
+    ImageBuild,
+    /// Inside a Pod: push the image that was built.
+    #[command(hide = true)]
+    ImagePush,
     /// Inside a Pod: remove the directories of deleted Tasks from a shared workspace.
     #[command(hide = true)]
     WorkspaceClean,
@@ -111,7 +117,14 @@ impl Helper {
     fn is_init_container(&self) -> bool {
         matches!(
             self,
-            Self::ContextInit | Self::GitInit | Self::UrlFetch | Self::PluginInit | Self::Prep | Self::WorkspaceClean
+            Self::ContextInit
+                | Self::GitInit
+                | Self::UrlFetch
+                | Self::PluginInit
+                | Self::Prep
+                | Self::ImageBuild
+                | Self::ImagePush
+                | Self::WorkspaceClean
         )
     }
 
@@ -178,6 +191,11 @@ impl Helper {
                 let delivered =
                     settings.companion.as_ref().map(|_| "; the Agent's workspace is ready").unwrap_or_default();
                 say(&format!("{} inputs, {} caches{delivered}", settings.fetch.inputs.len(), report.caches.len()))
+            }
+            Self::ImageBuild => Ok(image_build::build(&image_build::Settings::from_env(env)?).await?),
+            Self::ImagePush => {
+                let report = image_build::push(&image_build::Settings::from_env(env)?).await?;
+                say(&report.digest)
             }
             Self::WorkspaceClean => {
                 let settings = workspace_clean::Settings::from_env(env);

@@ -23,6 +23,7 @@ pub mod agent;
 pub mod config;
 pub mod cron;
 pub mod http;
+pub mod image;
 pub mod leadership;
 pub mod logs;
 pub mod lookup;

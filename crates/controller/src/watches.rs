@@ -22,7 +22,7 @@ use tokio::{sync::watch as signal, task::JoinSet};
 
 use crate::{
     agent::{self, delivered},
-    config, logs,
+    config, image, logs,
     shared::{Shared, apply, dependents::Dependent, now},
     task::{self, queues::epoch_of},
 };
@@ -210,6 +210,7 @@ fn pod_changed(shared: &Shared, change: &Change<'_, Pod>) {
         shared.tasks.last_pods.changed(pod);
     }
     task::workspace::pod_changed(shared, change);
+    image::pod_changed(shared, change);
     let Some(pod) = change.last() else { return };
     let Some(task) = pod.metadata.labels.as_ref().and_then(|all| all.get(labels::TASK)) else {
         // The Deployment covers most changes. A failing container shows only in the Pod, and is reported only if it

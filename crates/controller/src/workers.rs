@@ -8,7 +8,7 @@ use tokio::{sync::watch as signal, task::JoinSet};
 
 use crate::{
     agent::{self, delivered, template},
-    config, cron, logs, opt_in, registry,
+    config, cron, image, logs, opt_in, registry,
     shared::Shared,
     task,
 };
@@ -52,6 +52,9 @@ pub fn work_all(
     }));
     workers.spawn(drive(shared, &work.claims, 4, stop, "claim", async |shared, key| {
         Box::pin(task::workspace::pass(&shared, &key)).await.map_err(Failure::from)
+    }));
+    workers.spawn(drive(shared, &work.images, 2, stop, "image", async |shared, key| {
+        image::pass(&shared, &key).await.map_err(Failure::from)
     }));
     workers.spawn(drive(shared, &work.logs, 4, stop, "logs", async |shared, task| {
         shared.records.logs.remove(&task).await.map(|()| Next::Wait).map_err(Failure::from)

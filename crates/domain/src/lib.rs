@@ -8,6 +8,7 @@
 //! | [`workload`] | the Pod of a run, the Deployment of an Agent, their volumes, contexts and environment |
 //! | [`agent`] | template merge, roll-outs, standby, share links, claims, followed repositories |
 //! | [`cron`] | when a CronTask is due and which Tasks it creates |
+//! | [`image`] | which image is built from a repository, its Pod, and what became of it |
 //! | [`explain`] | why a Task or an Agent is in its state, and what to do next |
 //! | [`opencode`] | OpenCode's configuration, compiled from specs |
 //! | [`onboarding`] | the objects of a first model, and the test of its provider |
@@ -28,6 +29,7 @@ pub mod contract;
 pub mod cron;
 mod duration;
 pub mod explain;
+pub mod image;
 pub mod lease;
 pub mod onboarding;
 pub mod opencode;

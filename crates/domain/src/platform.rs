@@ -8,7 +8,8 @@ use std::{collections::BTreeMap, time::Duration};
 use api::{
     KubeOpenCodeConfig,
     kinds::config::{
-        Cleanup, Defaults, ImagePullPolicy, KubeOpenCodeConfigSpec, Observability, OpenTelemetry, SystemImage,
+        Cleanup, Defaults, ImageBuilding, ImagePullPolicy, KubeOpenCodeConfigSpec, Observability, OpenTelemetry,
+        SystemImage,
     },
     names::{defaults, images},
     run::{Budget, Retry, Workspace},
@@ -58,6 +59,10 @@ pub struct Platform {
     pub collect_timeout: Duration,
     /// URL at which Pods reach the depot; without it nothing is kept.
     pub depot_url: Option<String>,
+    /// Where images are built; `None` without a registry.
+    pub image_build: Option<ImageBuilding>,
+    /// Whether containers are made from images. On one machine without a container engine they are not.
+    pub runs_images: bool,
     /// Budget of runs that set none.
     pub budget: Option<Budget>,
     /// Network policy of Pods that set none.
@@ -88,8 +93,15 @@ impl Default for Platform {
 impl Platform {
     /// Merges the settings: `config` takes precedence over the environment, which takes precedence over the defaults.
     pub fn from(config: Option<&KubeOpenCodeConfig>, lookup: &dyn Fn(&str) -> Option<String>) -> Self {
-        let KubeOpenCodeConfigSpec { cluster_domain, system_image, cleanup, proxy, observability, defaults: run } =
-            config.map(|config| config.spec.clone()).unwrap_or_default();
+        let KubeOpenCodeConfigSpec {
+            cluster_domain,
+            system_image,
+            cleanup,
+            proxy,
+            observability,
+            image_build,
+            defaults: run,
+        } = config.map(|config| config.spec.clone()).unwrap_or_default();
         let SystemImage { image: system_image, image_pull_policy } = system_image.unwrap_or_default();
         let Observability { open_telemetry } = observability.unwrap_or_default();
         let Defaults {
@@ -143,6 +155,8 @@ impl Platform {
             retry: from.config("retry", retry),
             collect_timeout: from.span("collectTimeout", collect_timeout, defaults::COLLECT_TIMEOUT_SECONDS),
             depot_url: from.environment("depotURL", environment::DEPOT_URL),
+            image_build: from.config("imageBuild", image_build.filter(|building| !building.registry.is_empty())),
+            runs_images: from.environment("runsImages", environment::RUNS_IMAGES).is_none_or(|value| value != "false"),
             budget: from.config("budget", budget),
             network_policy: from.config("networkPolicy", network_policy),
             addressing: from.addressing(),

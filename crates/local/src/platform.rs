@@ -148,6 +148,7 @@ impl Platform {
         hidden.push(state.path().to_owned());
         hidden.extend(options.kubeconfig.clone());
         let engine = options.engine;
+        let runs_images = engine.is_some();
         let runtime = engine.as_ref().map(Engine::version);
         let node_root = state.path().join("node");
         let node_directory = node_root.to_string_lossy().into_owned();
@@ -162,7 +163,7 @@ impl Platform {
         api.attach_node(Arc::new(NodeKubelet(Arc::downgrade(&node))));
         let forwarding = ServiceForwarding::start(client.clone());
         let (stop_controllers, controllers_stopped) = watch::channel(false);
-        let places = Places { depot_url, node_directory };
+        let places = Places { depot_url, node_directory, runs_images };
         let controllers =
             tokio::spawn(control(client.clone(), store.clone(), options.log_limits, places, controllers_stopped));
         let depot = Depot::new(client.clone(), store.clone(), depot::Options::default());
@@ -325,6 +326,8 @@ async fn take_over(store: &Store, files: &Path) -> Result<usize, store::Error> {
 struct Places {
     depot_url: String,
     node_directory: String,
+    /// Whether containers are made from images.
+    runs_images: bool,
 }
 
 /// Runs our own controllers, configured for Pod addresses and Services on loopback.
@@ -332,6 +335,7 @@ async fn control(client: Client, store: Store, log_limits: LogLimits, places: Pl
     let environment = move |name: &str| match name {
         domain::contract::environment::ADDRESSING => Some("Local".to_owned()),
         domain::contract::environment::DEPOT_URL => Some(places.depot_url.clone()),
+        domain::contract::environment::RUNS_IMAGES => Some(places.runs_images.to_string()),
         domain::contract::environment::NODE_DIRECTORY => Some(places.node_directory.clone()),
         name => std::env::var(name).ok(),
     };

@@ -17,6 +17,7 @@
 //! | `shim` | [`shim`] | a Task's own command in a standalone Pod |
 //! | `prep` | [`prep`] | inputs and caches, from the depot |
 //! | `housekeeper` | [`housekeeper`] | what a run leaves, into the depot |
+//! | `image-build`, `image-push` | [`image_build`] | an image from a repository, built and pushed by buildah |
 //! | `workspace-clean` | [`workspace_clean`] | removes directories of deleted Tasks from a shared workspace |
 //!
 //! Invariants: secrets never enter arguments, logs or errors (I7); nothing is written outside of the allowed roots or
@@ -35,6 +36,7 @@ pub mod git;
 pub mod git_init;
 pub mod git_sync;
 pub mod housekeeper;
+pub mod image_build;
 pub mod last_word;
 pub mod outcome;
 pub mod place;

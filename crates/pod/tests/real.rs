@@ -29,6 +29,8 @@ mod companion;
 mod git;
 #[path = "real/git_sync.rs"]
 mod git_sync;
+#[path = "real/image_build.rs"]
+mod image_build;
 #[path = "real/plugins.rs"]
 mod plugins;
 #[path = "real/prep.rs"]

@@ -21,6 +21,7 @@ mod fire;
 mod flows;
 mod follows;
 mod gateway;
+mod image_build;
 mod lease;
 mod numbers;
 mod proxy;
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         delivered::CASES,
         follows::CASES,
         config::CASES,
+        image_build::CASES,
         cron::CASES,
         agent_states::CASES,
         agent_changes::CASES,

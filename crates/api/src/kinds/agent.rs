@@ -222,6 +222,8 @@ pub struct AgentStatus {
     pub share: Option<ShareStatus>,
     /// Whether it brings its own image or runs on ours.
     pub runtime: Option<RuntimeStatus>,
+    /// The image that was built for it from a repository.
+    pub executor_image: Option<BuiltImage>,
     /// Framework that was found inside.
     pub detected_framework: Option<DetectedFramework>,
     /// Hash of the configuration that runs.
@@ -308,6 +310,17 @@ pub struct ShareStatus {
 pub struct RuntimeStatus {
     /// Standard: its own image. Template: ours.
     pub mode: RuntimeMode,
+}
+
+/// An image that was built from a repository. It stays until `executorImageBuild` changes, also when a branch moves on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BuiltImage {
+    /// The image, by digest.
+    pub image: String,
+    /// The commit that it was built from.
+    pub commit: String,
+    /// Hash of the settings that it was built with.
+    pub settings: String,
 }
 
 /// Where the agent's image comes from.

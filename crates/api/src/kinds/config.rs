@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{api::core::v1::LocalObjectReference, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::{
+    api::core::v1::{LocalObjectReference, ResourceRequirements, SecurityContext},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
 use crate::{
-    refs::SecretKeyRef,
+    refs::{LocalRef, SecretKeyRef},
     run::{Budget, Retry, Workspace},
     schema::{Duration, IntoRule as _},
     workload::{NetworkPolicy, Proxy},
@@ -47,6 +50,8 @@ pub struct KubeOpenCodeConfigSpec {
     pub proxy: Option<Proxy>,
     /// Traces of what happens in Pods.
     pub observability: Option<Observability>,
+    /// Where images of `executorImageBuild` are built and kept. Without it, no image is built.
+    pub image_build: Option<ImageBuilding>,
     /// Settings of Tasks and Agents that set none themselves.
     pub defaults: Option<Defaults>,
 }
@@ -61,6 +66,33 @@ pub struct SystemImage {
     pub image: Option<String>,
     /// When nodes pull it; IfNotPresent when unset.
     pub image_pull_policy: Option<ImagePullPolicy>,
+}
+
+/// Where images of `executorImageBuild` are built and kept.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageBuilding {
+    /// Registry, and a path in it if wanted, such as `registry.example.com/agents`. An image is named
+    /// `REGISTRY/NAMESPACE:COMMIT-KEY`. Nodes and builder Pods must reach the registry by this name.
+    #[schemars(
+        length(min = 1, max = 512),
+        regex(pattern = r"^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$")
+    )]
+    pub registry: String,
+    /// Push by plain HTTP, or without checking the certificate of the registry.
+    #[serde(default)]
+    pub insecure: bool,
+    /// Secret of type `kubernetes.io/dockerconfigjson` with the login for pushing, in the namespace of each build.
+    pub secret_ref: Option<LocalRef>,
+    /// Image with buildah; `quay.io/buildah/stable:latest` when unset.
+    #[schemars(length(max = 1024))]
+    pub builder_image: Option<String>,
+    /// Security of the containers that build and push. When unset: user 1000 with the capabilities that user namespaces
+    /// need (SETUID, SETGID), and no seccomp profile.
+    pub security_context: Option<SecurityContext>,
+    /// Resources of the containers that build and push.
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// When a node pulls an image.

@@ -17,11 +17,13 @@ pub mod template;
 use api::{
     Agent,
     conditions::{reasons, types},
+    kinds::agent::BuiltImage,
     names::labels,
     run::Budget,
 };
 use domain::{
     agent::{rollout, share::ShareLink, standby::StandbyPlan},
+    image::progress::Request,
     opencode::CompiledConfig,
     run::{
         resolve::{ResolveError, resolve_agent},
@@ -49,12 +51,15 @@ use self::{
     objects::{AppliedObjects, apply_objects, ensure_password},
     report::report,
 };
-use crate::shared::{
-    Shared, apply,
-    bindings::{self, Bindings},
-    dependents::{Dependency, Dependent, Uses},
-    instant, now,
-    settings::SettingsError,
+use crate::{
+    image::{self, Image},
+    shared::{
+        Shared, apply,
+        bindings::{self, Bindings},
+        dependents::{Dependency, Dependent, Uses},
+        instant, now,
+        settings::SettingsError,
+    },
 };
 
 /// Why the objects of an Agent cannot be applied.
@@ -63,6 +68,9 @@ pub enum Error {
     /// Its settings cannot be turned into objects.
     #[error(transparent)]
     Settings(SettingsError),
+    /// The image of `executorImageBuild` does not exist yet, or cannot be built.
+    #[error(transparent)]
+    Image(#[from] image::Error),
     /// Its objects cannot be applied.
     #[error(transparent)]
     Apply(#[from] apply::Error),
@@ -82,6 +90,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Settings(error) => error.reason(),
+            Self::Image(error) => error.reason(),
             Self::Apply(apply::Error::Taken { .. }) => reasons::NAME_CONFLICT,
             Self::Apply(_) | Self::Api(_) => reasons::APPLY_FAILED,
         }
@@ -93,6 +102,7 @@ impl Error {
         match self {
             Self::Settings(Bindings(_) | Resolve(ResolveError::TemplateNotFound { .. })) => types::REFERENCES_RESOLVED,
             Self::Settings(Config(_) | Resolve(ResolveError::Config { .. })) => types::CONFIG_VALID,
+            Self::Image(_) => types::IMAGE_READY,
             _ => types::ACCEPTED,
         }
     }
@@ -102,6 +112,7 @@ impl Error {
         match self {
             Self::Settings(SettingsError::Resolve(ResolveError::TemplateNotFound { .. })) => true,
             Self::Settings(error) => error.is_missing(),
+            Self::Image(error) => error.is_missing(),
             Self::Apply(_) | Self::Api(_) => false,
         }
     }
@@ -111,6 +122,9 @@ impl Error {
         match self {
             Self::Settings(SettingsError::Bindings(error)) => error.waits_for_change(),
             Self::Settings(_) | Self::Apply(apply::Error::Json { .. }) => true,
+            // A builder Pod or a Secret that changes leads here.
+            Self::Image(image::Error::Building(_) | image::Error::Lacks { .. }) => true,
+            Self::Image(error) => error.is_permanent(),
             Self::Apply(_) | Self::Api(_) => false,
         }
     }
@@ -124,6 +138,7 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
             shared.agents.applied.forget("Service", &Key::new(&key.namespace, names::agent_service(&key.name)));
             shared.agents.looks.forget(key);
             shared.dependents.remove(&Dependent::Agent(key.clone()));
+            shared.images.forget(&Dependent::Agent(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Cached::Unreadable(why)) => {
@@ -166,7 +181,9 @@ pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
         Err(error) if !error.waits_for_change() => Next::Retry,
         _ => wake.map_or(Next::Wait, |wake| Next::At(instant(wake))),
     };
-    if let Err(error) = &done {
+    if let Err(Error::Image(image::Error::Building(sentence))) = &done {
+        shared.telemetry.events.normal(&*agent, reasons::BUILDING_IMAGE, sentence);
+    } else if let Err(error) = &done {
         shared.telemetry.metrics.failed("agent", error.reason());
         shared.telemetry.events.warning(&*agent, error.reason(), error.to_string());
     }
@@ -195,6 +212,8 @@ struct Applied {
     followed: Followed,
     /// A sentence about missing Secrets or keys; `None` if there are none.
     secrets: Option<String>,
+    /// The image that was built for it.
+    image: Option<Image>,
     objects: AppliedObjects,
 }
 
@@ -229,10 +248,14 @@ async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Resul
     let platform = shared.platform();
     let key = Key::of(agent);
     let template = shared.template_of(agent);
-    let resolved = resolve_agent(agent, template.as_deref(), &platform)?;
+    let mut resolved = resolve_agent(agent, template.as_deref(), &platform)?;
 
     let Prepared { contexts, bindings, config } =
         prepare(shared, &key, &resolved, agent.spec.budget.as_ref(), uses).await?;
+    let image = Box::pin(built_image(shared, agent, &resolved, uses)).await?;
+    if let Some(image) = &image {
+        resolved.executor_image.clone_from(&image.image);
+    }
     let followed = git_sync::look(shared, agent, &resolved, &contexts).await;
     let password = password_ref(&key.name, agent.spec.server.as_ref());
     if let Some(reference) = &password
@@ -263,7 +286,22 @@ async fn reconcile(shared: &Shared, agent: &Agent, uses: &mut Uses<'_>) -> Resul
     let secrets = secrets::look(shared, &key.namespace, &needs, uses).await?;
     input.secrets_digest = secrets.digest.as_deref();
     let objects = apply_objects(shared, agent, agent_objects(&input)?).await?;
-    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, objects })
+    Ok(Applied { resolved, config, followed, secrets: secrets.trouble, image, objects })
+}
+
+/// The image that is built for an Agent; `None` if it needs none. While it is being built, a server that runs keeps its
+/// image.
+async fn built_image(
+    shared: &Shared,
+    agent: &Agent,
+    resolved: &ResolvedAgent,
+    uses: &mut Uses<'_>,
+) -> Result<Option<Image>, image::Error> {
+    let key = Key::of(agent);
+    let last = agent.status.as_ref().and_then(|status| status.executor_image.clone());
+    let last = last.map(|BuiltImage { image, commit, settings }| Image { image, commit, settings });
+    let waiter = Dependent::Agent(key.clone());
+    image::ensure(shared, &key.namespace, resolved, &waiter, Request::Agent, last, uses).await
 }
 
 /// Labels an Agent with its template, so that `kubectl` can select all Agents of a template.

@@ -3,7 +3,7 @@
 use api::{
     Agent, AgentStatus,
     conditions::{reasons, types},
-    kinds::agent::{AgentPhase, RuntimeMode, RuntimeStatus},
+    kinds::agent::{AgentPhase, BuiltImage, RuntimeMode, RuntimeStatus},
 };
 use domain::{
     agent::{
@@ -23,7 +23,10 @@ use k8s_openapi::{
 use observe::Key;
 
 use super::{Applied, Error, is_ready, server, share};
-use crate::shared::{Shared, bindings, now, settings::SettingsError};
+use crate::{
+    image::Image,
+    shared::{Shared, bindings, now, settings::SettingsError},
+};
 
 /// Writes the status if it differs, and asks for a decision about the Tasks that wait for the Agent.
 pub(super) async fn report(
@@ -152,6 +155,7 @@ fn steps_before(error: &Error) -> Option<&'static [&'static str]> {
         Error::Settings(Resolve(_) | Contexts(_)) => Some(&[]),
         Error::Settings(Bindings(_)) => Some(&[types::ACCEPTED]),
         Error::Settings(Config(_)) => Some(&[types::ACCEPTED, types::REFERENCES_RESOLVED]),
+        Error::Image(_) => Some(&STEPS),
         Error::Settings(Build(_)) | Error::Apply(_) => Some(&[types::REFERENCES_RESOLVED, types::CONFIG_VALID]),
     }
 }
@@ -178,12 +182,17 @@ fn status_of(shared: &Shared, agent: &Agent, before: &AgentStatus, done: &Result
     after.ready = Some(ready);
     after.suspended = Some(suspended);
     after.phase = Some(match done {
+        // The server before goes on.
+        Err(Error::Image(_)) if ready => AgentPhase::Running,
         Err(error) if error.waits_for_change() && !error.is_missing() => AgentPhase::Failed,
         Ok(_) if suspended => AgentPhase::Suspended,
         Ok(_) if ready => AgentPhase::Running,
         Ok(_) | Err(_) => AgentPhase::Pending,
     });
     let mut conditions = after.conditions.take().unwrap_or_default();
+    if done.as_ref().is_ok_and(|applied| applied.image.is_none()) {
+        status::remove(&mut conditions, types::IMAGE_READY);
+    }
     let mut set = |type_: &str, holds: bool, reason: &str, message: &str| {
         status::set(&mut conditions, type_, holds, reason, message, generation, now);
     };
@@ -198,10 +207,19 @@ fn status_of(shared: &Shared, agent: &Agent, before: &AgentStatus, done: &Result
                 let (reason, message) = passed(step);
                 set(step, true, reason, message);
             }
+            if let Some(image) = &applied.image {
+                let message = format!("the image was built from commit {}", image.commit);
+                set(types::IMAGE_READY, true, reasons::IMAGE_BUILT, &message);
+            }
             match &applied.secrets {
                 None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
                 Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
             }
+            after.executor_image = applied.image.as_ref().map(|Image { image, commit, settings }| BuiltImage {
+                image: image.clone(),
+                commit: commit.clone(),
+                settings: settings.clone(),
+            });
             match &applied.objects.claims {
                 Some(trouble) => set(types::PERSISTENCE_APPLIED, false, reasons::CLAIM_KEPT, trouble),
                 None => status::remove(&mut conditions, types::PERSISTENCE_APPLIED),

@@ -41,6 +41,7 @@ use crate::{
     Environment,
     agent::{git_sync::LastLooks, server::Servers},
     cron::Children,
+    image::Images,
     logs::Logs,
     lookup::Lookup,
     opt_in::OptIns,
@@ -72,6 +73,8 @@ pub struct Shared {
     pub lookup: Lookup,
     /// Secrets that every Task of their namespace may use.
     pub opt_ins: OptIns,
+    /// Images that are being built, and who waits for them.
+    pub images: Images,
     /// Tasks by the CronTask that owns them.
     pub children: Children,
     platform: RwLock<Arc<Platform>>,
@@ -155,6 +158,8 @@ pub struct Work {
     pub registries: Queue<Key>,
     /// Claims with the files of runs.
     pub claims: Queue<Key>,
+    /// Pods that build an image.
+    pub images: Queue<Key>,
     /// Namespaces whose finished Tasks are due for a cleanup.
     pub cleanups: Queue<String>,
     /// Deleted Tasks whose logs and records are to be deleted.
@@ -195,6 +200,7 @@ impl Shared {
             dependents: Dependents::default(),
             lookup,
             opt_ins: OptIns::default(),
+            images: Images::default(),
             children: Children::default(),
             platform: RwLock::new(Arc::new(platform)),
             environment,

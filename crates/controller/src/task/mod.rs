@@ -51,7 +51,7 @@ use observe::{Cached, Key, Next};
 use serde_json::json;
 
 use self::start::Error;
-use crate::shared::{Shared, dependents::Dependent, failpoint, now, settings::SettingsError};
+use crate::shared::{Shared, dependents::Dependent, failpoint, instant, now, settings::SettingsError};
 
 /// Reconciles one Task. A Task that changed during the pass is retried.
 pub async fn pass(shared: &Shared, key: &Key) -> Result<Next, Error> {
@@ -67,6 +67,7 @@ async fn reconcile(shared: &Shared, key: &Key) -> Result<Next, Error> {
             shared.observe_task(key);
             cleanup::gone(shared, key);
             shared.dependents.remove(&Dependent::Task(key.clone()));
+            shared.images.forget(&Dependent::Task(key.clone()));
             return Ok(Next::Wait);
         }
         Some(Cached::Unreadable(why)) => {
@@ -134,17 +135,17 @@ async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Result<Ne
 
 /// Makes a Task wait for a missing object that it refers to.
 async fn wait_for_reference(shared: &Shared, task: &Task, error: &Error) -> Result<Next, Error> {
-    let until = follow::later(now(), shared.platform().reference_grace_period);
+    let until = follow::later(now(), error.patience(&shared.platform()));
     let missing = Missing { reason: error.reason(), message: error.to_string(), until };
     let (key, uid) = (Key::of(task), task.uid().unwrap_or_default());
     let (target, queued) = shared.tasks.queues.with(|index| index.missing(&key, &uid, missing));
     if let Some(target) = target {
         shared.work.admissions.add(target);
     }
-    match queued {
-        Some(queued) => report_queued(shared, task, &queued).await,
-        None => Ok(Next::Wait),
+    if let Some(queued) = queued {
+        report_queued(shared, task, &queued).await?;
     }
+    Ok(error.look_again().map_or(Next::Wait, |at| Next::At(instant(at))))
 }
 
 /// Reports in the status what the Task waits for. The label is written here, so that it costs no time when a slot is
@@ -183,6 +184,7 @@ async fn finished(shared: &Shared, task: &Task, epoch: i64) -> Result<Next, Erro
         shared.work.admissions.add(target);
     }
     shared.dependents.remove(&Dependent::Task(key.clone()));
+    shared.images.forget(&Dependent::Task(key.clone()));
     let asked = task.annotations().get(annotations::RERUN);
     let done = task.status.as_ref().and_then(|status| status.observed_rerun.as_ref());
     if asked.is_some() && asked != done {

@@ -1,6 +1,6 @@
 //! From admission to a Pod: resolve, build, claim, create.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use api::{
     Task, TaskPhase, TaskStatus,
@@ -11,6 +11,7 @@ use api::{
 };
 use domain::{
     explain::settings_of_run,
+    image::progress::Request,
     platform::Platform,
     run::{
         milestones,
@@ -30,6 +31,7 @@ use domain::{
         pod::{self, TaskIdentity, TaskObjects, TaskPodInput, attach_pod, attaches, own_pod},
     },
 };
+use jiff::Timestamp;
 use k8s_openapi::{
     api::core::v1::{ConfigMap, Pod},
     apimachinery::pkg::apis::meta::v1::Time,
@@ -42,13 +44,16 @@ use observe::{Key, Next};
 use serde_json::{Value, json};
 
 use super::{budget, needs, record, workspace};
-use crate::shared::{
-    Shared,
-    apply::controller_uid,
-    bindings,
-    dependents::{Dependency, Dependent, Uses},
-    failpoint, now,
-    settings::SettingsError,
+use crate::{
+    image,
+    shared::{
+        Shared,
+        apply::controller_uid,
+        bindings,
+        dependents::{Dependency, Dependent, Uses},
+        failpoint, now,
+        settings::SettingsError,
+    },
 };
 
 /// Why a Task cannot start.
@@ -68,6 +73,9 @@ pub enum Error {
         /// A sentence that names the object.
         message: String,
     },
+    /// The image of `executorImageBuild` does not exist yet, or cannot be built.
+    #[error(transparent)]
+    Image(#[from] image::Error),
     /// The Agent or template was deleted after the admission.
     #[error("{0} does not exist any more")]
     Gone(String),
@@ -116,6 +124,7 @@ impl Error {
             Self::Api(_) => reasons::POD_CREATION_ERROR,
             Self::Settings(error) => error.reason(),
             Self::Lacks { reason, .. } => reason,
+            Self::Image(error) => error.reason(),
             Self::Gone(_) => reasons::AGENT_GONE,
             Self::Taken { .. } | Self::Leaving { .. } | Self::WorkspaceLeaving(_) | Self::WorkspaceTaken { .. } => {
                 reasons::NAME_CONFLICT
@@ -128,7 +137,24 @@ impl Error {
         match self {
             Self::Settings(error) => error.is_missing(),
             Self::Lacks { .. } => true,
+            Self::Image(error) => error.is_missing(),
             _ => false,
+        }
+    }
+
+    /// How long a Task waits for what is missing.
+    pub fn patience(&self, platform: &Platform) -> Duration {
+        match self {
+            Self::Image(error) => error.patience(platform),
+            _ => platform.reference_grace_period,
+        }
+    }
+
+    /// When to look again for what is missing, if no change of an object leads there.
+    pub fn look_again(&self) -> Option<Timestamp> {
+        match self {
+            Self::Image(error) => error.look_again(),
+            _ => None,
         }
     }
 
@@ -144,6 +170,7 @@ impl Error {
             | Self::WorkspaceLeaving(_)
             | Self::Settings(SettingsError::Bindings(bindings::Error::Api(_))) => false,
             Self::Settings(SettingsError::Resolve(error)) => error.is_permanent(),
+            Self::Image(error) => error.is_permanent(),
             Self::Settings(_)
             | Self::Lacks { .. }
             | Self::Gone(_)
@@ -175,6 +202,7 @@ pub async fn start(shared: &Shared, task: &Task, admission: &Admission) -> Resul
     shared.tasks.queues.with(|index| index.claimed(admission));
     shared.telemetry.metrics.admitted(waited(&claimed, admission));
     shared.cache.tasks.insert_written(claimed.clone());
+    shared.images.forget(&Dependent::Task(key));
     let without_effect = unsupported::without_effect(&prepared.resolved, &shared.platform());
     if !without_effect.is_empty() {
         shared.telemetry.events.warning(&claimed, "NotSupported", without_effect.join("; "));
@@ -254,15 +282,18 @@ async fn prepare(shared: &Shared, task: &Task, epoch: i64) -> Result<Prepared, E
 async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) -> Result<Prepared, Error> {
     let platform = shared.platform();
     let key = Key::of(task);
-    let (resolved, origins) = resolve(shared, task, &platform)?;
+    let (mut resolved, mut origins) = resolve(shared, task, &platform)?;
     Box::pin(shared.tasks.secrets.check(shared, task, uses)).await?;
+    pod::check(&task.spec, &resolved)?;
+    if !attaches(&resolved) {
+        Box::pin(use_built_image(shared, task, &mut resolved, &mut origins, uses)).await?;
+    }
     let config_maps = read_config_maps(shared, &key, &resolved, uses).await?;
     let uid = task.uid().unwrap_or_default();
     let identity = TaskIdentity { namespace: &key.namespace, name: &key.name, uid: &uid, epoch };
     let placed = placed(&identity, &resolved);
     let input = ContextInput::of_task(&key.namespace, &key.name, &placed, &config_maps);
     let mut plan = contexts::assemble(&input)?;
-    pod::check(&task.spec, &resolved)?;
     if attaches(&resolved) {
         // The server has the Agent's own instructions.
         let own = task.spec.instruction_refs.as_deref().unwrap_or_default();
@@ -294,6 +325,25 @@ async fn build(shared: &Shared, task: &Task, epoch: i64, uses: &mut Uses<'_>) ->
     drop(placed);
     let terms = RunTerms::of(&resolved, &platform);
     Ok(Prepared { resolved, origins, terms, objects })
+}
+
+/// Puts the image that was built for a run in the place of its executor image.
+async fn use_built_image(
+    shared: &Shared,
+    task: &Task,
+    resolved: &mut ResolvedTask,
+    origins: &mut Origins,
+    uses: &mut Uses<'_>,
+) -> Result<(), image::Error> {
+    let key = Key::of(task);
+    let request = Request::Run(waits_since(task).unwrap_or_else(now));
+    let waiter = Dependent::Task(key.clone());
+    let image = image::ensure(shared, &key.namespace, &resolved.agent, &waiter, request, None, uses).await?;
+    if let Some(image) = image {
+        resolved.agent.executor_image = image.image;
+        origins.copy("agent.executorImageBuild", "agent.executorImage");
+    }
+    Ok(())
 }
 
 /// Reads the ConfigMaps that contexts name.
@@ -438,11 +488,16 @@ pub(super) fn note_rerun(task: &Task, status: &mut TaskStatus) {
 }
 
 /// How long a run waited: a rerun waits from its request, not from the creation of the Task.
-fn waited(task: &Task, admission: &Admission) -> std::time::Duration {
+fn waited(task: &Task, admission: &Admission) -> Duration {
+    let since = waits_since(task).unwrap_or(admission.at);
+    admission.at.duration_since(since).try_into().unwrap_or_default()
+}
+
+/// Since when a Task waits for its run.
+fn waits_since(task: &Task) -> Option<Timestamp> {
     let timings = task.status.as_ref().and_then(|status| status.timings.as_ref());
     let queued = timings.and_then(|timings| timings.queued_at.as_ref());
-    let since = queued.or(task.metadata.creation_timestamp.as_ref()).map_or(admission.at, |time| time.0);
-    admission.at.duration_since(since).try_into().unwrap_or_default()
+    queued.or(task.metadata.creation_timestamp.as_ref()).map(|time| time.0)
 }
 
 /// Creates the objects of a run, once. An existing object is used if the Task owns it.
@@ -468,7 +523,7 @@ async fn create_objects(shared: &Shared, task: &Task, epoch: i64, objects: TaskO
 }
 
 /// The merge patch that turns the data `before` into `after`.
-fn replaced(
+pub(crate) fn replaced(
     before: Option<BTreeMap<String, String>>,
     after: Option<BTreeMap<String, String>>,
 ) -> BTreeMap<String, Option<String>> {

@@ -348,6 +348,21 @@ groups! {
         /// prep: directory below the workspace that is delivered to the Agent's workspace, at the same path. Default: none.
         DELIVERY_DIR = "DELIVERY_DIR";
     }
+    "image-build, image-push", "Read by the containers that build and push the image of `executorImageBuild`." {
+        /// What to build, as JSON: `{"image", "dockerfile", "context", "args", "insecure"}`.
+        IMAGE_BUILD = "KUBEOPENCODE_IMAGE_BUILD";
+        /// image-build: the checkout of the repository. Default `/git/repo`.
+        IMAGE_SOURCE_DIR = "KUBEOPENCODE_IMAGE_SOURCE_DIR";
+        /// Directory through which the image is handed over. Default `/image`.
+        IMAGE_DIR = "KUBEOPENCODE_IMAGE_DIR";
+        /// Directory for images and layers of buildah. Default `/builds`.
+        BUILD_STORAGE_DIR = "KUBEOPENCODE_BUILD_STORAGE_DIR";
+        /// image-push: the login of the registry, a Docker configuration. Default
+        /// `/var/run/secrets/kubeopencode.io/registry/config.json`; if it does not exist, no login is used.
+        REGISTRY_LOGIN_FILE = "KUBEOPENCODE_REGISTRY_LOGIN_FILE";
+        /// Path of buildah. Default `buildah`.
+        BUILDAH = "KUBEOPENCODE_BUILDAH";
+    }
     "workspace-clean", "Read by the helper that removes the directories of deleted Tasks from a shared workspace." {
         /// Mount of the whole volume. Default `/workspaces`.
         WORKSPACES_DIR = "KUBEOPENCODE_WORKSPACES_DIR";
@@ -375,6 +390,9 @@ groups! {
         IMAGE_PULL_SECRETS = "KUBEOPENCODE_IMAGE_PULL_SECRETS";
         /// Directory of the embedded node, for messages that say where files are. Set by `up`.
         NODE_DIRECTORY = "KUBEOPENCODE_NODE_DIRECTORY";
+        /// `false`: containers run the programs of this machine, so a built image cannot run. Set by `up` without a
+        /// container engine. Default `true`.
+        RUNS_IMAGES = "KUBEOPENCODE_RUNS_IMAGES";
         /// DNS domain of the cluster. Default `cluster.local`.
         CLUSTER_DOMAIN = "KUBEOPENCODE_CLUSTER_DOMAIN";
         /// `Local` on one machine, where servers listen on loopback addresses; anything else is a cluster.

@@ -9,6 +9,7 @@
 //! | [`companion`] | between Pods | the protocol of the container beside an Agent's server |
 //! | [`depot`] | out of the Pod | the protocol of the depot, which stores what runs keep |
 //! | [`environment`] | into the Pod | every environment variable |
+//! | [`image`] | both | how an image is built, and its digest |
 //! | [`mappings`] | into the Pod | the files and directories that context-init copies |
 //! | [`paths`] | into the Pod | every path that two containers or programs must agree on |
 //! | [`report`] | out of the Pod | the report in the termination message |
@@ -21,6 +22,7 @@ pub mod collect;
 pub mod companion;
 pub mod depot;
 pub mod environment;
+pub mod image;
 pub mod mappings;
 pub mod paths;
 pub mod reason;

@@ -73,6 +73,16 @@ pub const DEPOT_TOKEN_DIRECTORY: &str = "/var/run/secrets/kubeopencode.io/depot"
 pub const DEPOT_TOKEN_NAME: &str = "token";
 /// The token for the depot.
 pub const DEPOT_TOKEN: &str = "/var/run/secrets/kubeopencode.io/depot/token";
+/// Volume through which the container that builds an image hands it to the one that pushes it.
+pub const IMAGE: &str = "/image";
+/// Volume for the images and layers of buildah, one for each of the two containers.
+pub const BUILD_STORAGE: &str = "/builds";
+/// Mount of the login of the registry, in the container that pushes an image only.
+pub const REGISTRY_LOGIN_DIRECTORY: &str = "/var/run/secrets/kubeopencode.io/registry";
+/// Name of the file in [`REGISTRY_LOGIN_DIRECTORY`].
+pub const REGISTRY_LOGIN_NAME: &str = "config.json";
+/// The login of the registry.
+pub const REGISTRY_LOGIN: &str = "/var/run/secrets/kubeopencode.io/registry/config.json";
 /// Mount of a whole shared workspace, in the Pod that removes directories from it.
 pub const WORKSPACES: &str = "/workspaces";
 /// Mount of the certificates of a `caBundle`.

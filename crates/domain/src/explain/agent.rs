@@ -11,7 +11,8 @@ use super::{Cause, Level, ObjectName, Surroundings, pod};
 use crate::status::find;
 
 /// Conditions of the spec that keep the server from being ready, the deepest cause last.
-const OBSTACLES: [&str; 4] = [types::CONFIG_VALID, types::SECRETS_READY, types::REFERENCES_RESOLVED, types::ACCEPTED];
+const OBSTACLES: [&str; 5] =
+    [types::IMAGE_READY, types::CONFIG_VALID, types::SECRETS_READY, types::REFERENCES_RESOLVED, types::ACCEPTED];
 /// Conditions of the server itself. They are only of interest if nothing is wrong with the spec.
 const SERVER: [&str; 2] = [types::SERVER_READY, types::SERVER_HEALTHY];
 
@@ -47,7 +48,8 @@ pub fn causes(agent: &Agent, around: &Surroundings) -> Vec<Cause> {
     let mut chain: Vec<_> = wrong
         .into_iter()
         .map(|wrong| {
-            let level = if wrong.type_ == types::SERVER_READY { Level::Wait } else { Level::Error };
+            let waits = wrong.type_ == types::SERVER_READY || wrong.reason == reasons::BUILDING_IMAGE;
+            let level = if waits { Level::Wait } else { Level::Error };
             Cause::from_condition(level, wrong, &about)
         })
         .collect();

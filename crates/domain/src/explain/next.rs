@@ -168,6 +168,15 @@ fn step(reason: &str, about: About<'_>) -> Option<(String, Vec<String>)> {
         reasons::IMAGE_PULL_FAILED | "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" => {
             advice("check the image's name and imagePullSecrets")
         }
+        reasons::BUILDING_IMAGE => {
+            advice("wait until the image is built; the log of the named Pod shows how far it is")
+        }
+        reasons::IMAGE_BUILD_FAILED => advice(
+            "read the log of the named Pod, correct the Dockerfile or executorImageBuild, and run the Task again",
+        ),
+        reasons::IMAGE_SOURCE_UNAVAILABLE => {
+            advice("correct repository, ref and secretRef of executorImageBuild, or make the repository reachable")
+        }
         reasons::UNSCHEDULABLE => advice("lower resource requests, or add nodes that fit"),
         reasons::MODEL_ERROR => command(
             "check the key, the address and the limits of the ModelProvider",

@@ -52,6 +52,13 @@ impl Origins {
         self.0.iter().map(|(path, origin)| (path.as_str(), origin))
     }
 
+    /// Records that the value of the field at `to` follows from the field at `from`.
+    pub fn copy(&mut self, from: &str, to: &str) {
+        if let Some(origin) = self.get(from).cloned() {
+            self.note(to, origin);
+        }
+    }
+
     /// Records the origin of the field at `path`, in place of an earlier one.
     pub(crate) fn note(&mut self, path: impl Into<String>, origin: Origin) {
         self.0.insert(path.into(), origin);

@@ -225,13 +225,11 @@ fn resolve_settings(
     let merged = merge_noting(upper, lower, &mut |setting, layer| {
         given.insert(setting, if layer == Layer::Agent { by_upper } else { by_lower });
     });
-    let mut fields = AgentFields { given, platform, origins: Origins::default() };
-
     let AgentSettings {
         mut agent_image,
         mut executor_image,
         attach_image,
-        executor_image_build,
+        mut executor_image_build,
         workspace_dir,
         command,
         contexts,
@@ -257,6 +255,16 @@ fn resolve_settings(
         network_policy,
     } = merged;
 
+    // The image that an Agent names takes precedence over the one that its template builds.
+    if executor_image.is_some()
+        && given.get("executorImage") == Some(&by_upper)
+        && given.get("executorImageBuild").is_some_and(|origin| *origin != by_upper)
+    {
+        executor_image_build = None;
+        given.remove("executorImageBuild");
+    }
+
+    let mut fields = AgentFields { given, platform, origins: Origins::default() };
     // Manifests for older versions, which had one image, set the image in which the agent works.
     if executor_image.is_none() && executor_image_build.is_none() && agent_image.is_some() {
         executor_image = agent_image.take();

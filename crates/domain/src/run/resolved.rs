@@ -24,7 +24,7 @@ pub struct ResolvedAgent {
     pub executor_image: String,
     /// Image of the attach client.
     pub attach_image: String,
-    /// No effect yet; see [`super::unsupported`].
+    /// The build of the image in which the agent works, in place of `executor_image`; see [`crate::image`].
     pub executor_image_build: Option<ImageBuild>,
     /// Where the agent works; absolute, without a trailing slash.
     pub workspace_dir: String,

@@ -27,9 +27,6 @@ pub fn without_effect(task: &ResolvedTask, platform: &Platform) -> Vec<String> {
     if publish.is_some() && on_agent {
         all.push("publish has no effect for Tasks on an Agent yet: use templateRef".to_owned());
     }
-    if task.agent.executor_image_build.is_some() {
-        all.push("executorImageBuild builds nothing yet: executorImage is used".to_owned());
-    }
     if task.agent.network_policy.as_ref().is_some_and(|policy| policy.mode == NetworkMode::Restricted) {
         all.push(
             "networkPolicy restricts nothing yet: write a NetworkPolicy for the label app=kubeopencode".to_owned(),

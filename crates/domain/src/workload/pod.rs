@@ -98,6 +98,9 @@ pub fn check(task: &TaskSpec, resolved: &ResolvedTask) -> Result<(), BuildError>
             if task.tools.as_ref().is_some_and(|tools| !tools.is_empty()) {
                 return refused("tools", "set tools on the Agent");
             }
+            if task.executor_image_build.is_some() {
+                return refused("executorImageBuild", "set executorImageBuild on the Agent");
+            }
             if task.workspace.is_some() {
                 return refused("workspace", "set persistence.workspace on the Agent");
             }
@@ -548,7 +551,7 @@ pub(crate) fn memory(request: &str, limit: &str) -> ResourceRequirements {
 }
 
 /// Adds the default request and limit of local storage, unless either is set.
-fn with_storage(mut resources: ResourceRequirements) -> ResourceRequirements {
+pub(crate) fn with_storage(mut resources: ResourceRequirements) -> ResourceRequirements {
     const NAME: &str = "ephemeral-storage";
     let all = || [&resources.requests, &resources.limits].into_iter().flatten();
     if !all().any(|amounts| amounts.contains_key(NAME)) {

@@ -45,6 +45,7 @@ impl Pieces {
             piece::<kinds::agent_workflow::ContainerStep>(),
             piece::<kinds::config::Cleanup>(),
             piece::<kinds::config::Defaults>(),
+            piece::<kinds::config::ImageBuilding>(),
             piece::<kinds::config::Observability>(),
             piece::<kinds::config::SystemImage>(),
             piece::<kinds::cron_task::ConcurrencyPolicy>(),

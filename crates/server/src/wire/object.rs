@@ -3,7 +3,7 @@
 use api::{
     KubeOpenCodeConfig,
     conditions::types,
-    kinds::config::{Cleanup, Defaults, Observability, SystemImage},
+    kinds::config::{Cleanup, Defaults, ImageBuilding, Observability, SystemImage},
     workload::Proxy,
 };
 use serde::Serialize;
@@ -63,6 +63,8 @@ pub struct ConfigResponse {
     pub cluster_domain: Option<String>,
     #[schema(schema_with = piece::<Observability>)]
     pub observability: Option<Observability>,
+    #[schema(schema_with = piece::<ImageBuilding>)]
+    pub image_build: Option<ImageBuilding>,
     #[schema(schema_with = piece::<Defaults>)]
     pub defaults: Option<Defaults>,
     pub conditions: Vec<Condition>,
@@ -79,6 +81,7 @@ impl ConfigResponse {
             proxy: spec.proxy,
             cluster_domain: spec.cluster_domain,
             observability: spec.observability,
+            image_build: spec.image_build,
             defaults: spec.defaults,
             conditions: conditions(config.status.as_ref().and_then(|status| status.conditions.as_ref())),
         }

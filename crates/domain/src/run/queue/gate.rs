@@ -75,7 +75,7 @@ impl Gate {
 }
 
 /// Conditions that report what an Agent lacks, and the reasons for which others can help.
-const LACKS: [(&str, &[&str]); 4] = [
+const LACKS: [(&str, &[&str]); 5] = [
     (types::ACCEPTED, &[reasons::CONTEXT_ERROR]),
     (
         types::REFERENCES_RESOLVED,
@@ -89,6 +89,15 @@ const LACKS: [(&str, &[&str]); 4] = [
     ),
     (types::CONFIG_VALID, &[reasons::NO_MODEL, reasons::UNPRICED_MODEL]),
     (types::SECRETS_READY, &[reasons::SECRET_MISSING]),
+    (
+        types::IMAGE_READY,
+        &[
+            reasons::IMAGE_BUILD_FAILED,
+            reasons::IMAGE_BUILD_UNAVAILABLE,
+            reasons::IMAGE_SOURCE_UNAVAILABLE,
+            reasons::SECRET_MISSING,
+        ],
+    ),
 ];
 
 /// What an Agent lacks, by the conditions of its current spec.

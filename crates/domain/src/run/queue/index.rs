@@ -176,12 +176,12 @@ impl Index {
     }
 
     /// Records that a Task refers to a missing object. The Task gives its slot back, if it has one, and waits until
-    /// `missing.until`, or until the time of the first report.
+    /// `missing.until`, or until the time of the first report with this reason.
     ///
     /// Returns the target if it needs a decision, and the content of the Task's status.
     pub fn missing(&mut self, key: &Key, uid: &str, mut missing: Missing) -> (Option<Target>, Option<Queued>) {
         let Some(entry) = self.tasks.get_mut(key).filter(|entry| entry.task.uid == uid) else { return (None, None) };
-        if let Some(before) = &entry.missing {
+        if let Some(before) = entry.missing.as_ref().filter(|before| before.reason == missing.reason) {
             missing.until = before.until;
         }
         let same = entry.missing.replace(missing.clone()).as_ref() == Some(&missing);

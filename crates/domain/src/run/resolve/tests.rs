@@ -64,6 +64,22 @@ fn a_lone_agent_image_is_where_the_agent_works() {
 }
 
 #[test]
+fn an_image_that_an_agent_names_takes_precedence_over_one_that_its_template_builds() {
+    let build = json!({"repository": "https://example.com/r.git"});
+    let template = || Some(json!({"executorImageBuild": build}));
+    check(Some(json!({"executorImage": "x"})), template(), json!({"executorImage": "x", "executorImageBuild": null}));
+    check(Some(json!({})), template(), json!({"executorImageBuild": build}));
+    // Of one object, or against an image of the template, the build counts.
+    let both = json!({"executorImage": "x", "executorImageBuild": build});
+    check(Some(both.clone()), None, both);
+    check(
+        Some(json!({"executorImageBuild": build})),
+        Some(json!({"executorImage": "x"})),
+        json!({"executorImageBuild": build}),
+    );
+}
+
+#[test]
 fn defaults_hold_where_nobody_says_otherwise() {
     check(
         Some(json!({})),
