@@ -35,7 +35,6 @@ where
     let controller = Controller::start(alone.world.cluster, Options::default()).await?;
     let outcome = async {
         case(&alone.world).await?;
-        alone.world.configure(json!({})).await?;
         controller.terminate().await
     };
     explain(outcome.await, &alone.world, &[&controller])
@@ -221,11 +220,12 @@ async fn an_agent_keeps_its_image_until_the_next_one_is_there() -> anyhow::Resul
         ensure!(world.api::<Deployment>().get_opt("a-server").await?.is_none(), "it has a server without an image");
         let first = builder(world, &[]).await?;
         end(world, &first, Ok(digest('1'))).await?;
-        let agent = world.agent_is("a", "ready", |agent| {
-            image_ready(agent) == "True ImageBuilt"
-                && agent.status.as_ref().is_some_and(|status| status.ready == Some(true))
-        });
-        let status = agent.await?.status.clone().unwrap_or_default();
+        world.agent_is("a", "with an image", |agent| image_ready(agent) == "True ImageBuilt").await?;
+        // No controller of Deployments is there.
+        let serves = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1});
+        world.merge_status::<Deployment>("a-server", serves).await?;
+        let ready = |agent: &Agent| agent.status.as_ref().and_then(|status| status.ready) == Some(true);
+        let status = world.agent_is("a", "ready", ready).await?.status.clone().unwrap_or_default();
         let built = status.executor_image.context("the image in the status")?;
         ensure!(built.image.ends_with(&digest('1')) && built.commit == pod_commit(&first)?, "{built:?}");
         let server_image = async || {

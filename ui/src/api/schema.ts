@@ -929,6 +929,7 @@ export interface components {
             proxy?: components["schemas"]["Proxy"];
             clusterDomain?: string;
             observability?: components["schemas"]["Observability"];
+            imageBuild?: components["schemas"]["ImageBuilding"];
             defaults?: components["schemas"]["Defaults"];
             conditions: components["schemas"]["Condition"][];
         };
@@ -1457,22 +1458,104 @@ export interface components {
             metadata?: components["schemas"]["ImageMetadata"];
             digest?: string;
         };
-        /** @description An image built from a repository at an exact commit, used by digest. */
+        /** @description An image built from a repository at an exact commit, used by digest. `spec.imageBuild` of the KubeOpenCodeConfig names the registry. */
         ImageBuild: {
-            /** @description Arguments of the build. */
+            /** @description Arguments of the build. They are no place for secrets: they are visible in the Pod and in the image. */
             buildArgs?: {
                 [key: string]: string;
             };
             /** @description Directory of the build context; the whole repository when unset. */
             context?: string;
-            /** @description Path of the Dockerfile; `Dockerfile` when unset. */
+            /** @description Path of the Dockerfile in the repository; `Dockerfile` when unset. */
             dockerfile?: string;
-            /** @description Branch, tag or commit; resolved to a commit when the build starts. */
+            /** @description Branch, tag or full commit; the default branch when unset. A Task looks the commit up when it starts, an Agent when `executorImageBuild` changes. */
             ref?: string;
             /** @description URL of the repository. */
             repository: string;
-            /** @description Secret with credentials of the repository. */
+            /** @description Secret with credentials of the repository: `username` and `password`, or `ssh-privatekey` and `ssh-known-hosts`. */
             secretRef?: components["schemas"]["LocalRef"];
+        };
+        /** @description Where images of `executorImageBuild` are built and kept. */
+        ImageBuilding: {
+            /** @description Image with buildah; `quay.io/buildah/stable:latest` when unset. */
+            builderImage?: string;
+            /**
+             * @description Push by plain HTTP, or without checking the certificate of the registry.
+             * @default false
+             */
+            insecure: boolean;
+            /** @description Registry, and a path in it if wanted, such as `registry.example.com/agents`. */
+            registry: string;
+            /** @description Resources of the containers that build and push. */
+            resources?: components["schemas"]["ResourceRequirements"];
+            /** @description Secret of type `kubernetes.io/dockerconfigjson` with the login for pushing, in the namespace of each build. */
+            secretRef?: components["schemas"]["LocalRef"];
+            /** @description Security of the containers that build and push. When unset: user 1000 with the capabilities that user namespaces need (SETUID, SETGID), and no seccomp profile. */
+            securityContext?: {
+                /** @description AllowPrivilegeEscalation controls whether a process can gain more privileges than its parent process. */
+                allowPrivilegeEscalation?: boolean;
+                /** @description appArmorProfile is the AppArmor options to use by this container. */
+                appArmorProfile?: {
+                    /** @description localhostProfile indicates a profile loaded on the node that should be used. */
+                    localhostProfile?: string;
+                    /** @description type indicates which kind of AppArmor profile will be applied. */
+                    type: string;
+                };
+                /** @description The capabilities to add/drop when running containers. */
+                capabilities?: {
+                    /** @description Added capabilities */
+                    add?: string[];
+                    /** @description Removed capabilities */
+                    drop?: string[];
+                };
+                /** @description Run container in privileged mode. */
+                privileged?: boolean;
+                /** @description procMount denotes the type of proc mount to use for the containers. */
+                procMount?: string;
+                /** @description Whether this container has a read-only root filesystem. Default is false. Note that this field cannot be set when spec.os.name is windows. */
+                readOnlyRootFilesystem?: boolean;
+                /**
+                 * Format: int64
+                 * @description The GID to run the entrypoint of the container process.
+                 */
+                runAsGroup?: number;
+                /** @description Indicates that the container must run as a non-root user. */
+                runAsNonRoot?: boolean;
+                /**
+                 * Format: int64
+                 * @description The UID to run the entrypoint of the container process.
+                 */
+                runAsUser?: number;
+                /** @description The SELinux context to be applied to the container. */
+                seLinuxOptions?: {
+                    /** @description Level is SELinux level label that applies to the container. */
+                    level?: string;
+                    /** @description Role is a SELinux role label that applies to the container. */
+                    role?: string;
+                    /** @description Type is a SELinux type label that applies to the container. */
+                    type?: string;
+                    /** @description User is a SELinux user label that applies to the container. */
+                    user?: string;
+                };
+                /** @description The seccomp options to use by this container. */
+                seccompProfile?: {
+                    /** @description localhostProfile indicates a profile defined in a file on the node should be used. */
+                    localhostProfile?: string;
+                    /** @description type indicates which kind of seccomp profile will be applied. */
+                    type: string;
+                };
+                /** @description The Windows specific settings applied to all containers. */
+                windowsOptions?: {
+                    /** @description GMSACredentialSpec is where the GMSA admission webhook (https://github.com/kubernetes-sigs/windows-gmsa) inlines the contents of the GMSA credential spec named by the GMSACredentialSpecName field. */
+                    gmsaCredentialSpec?: string;
+                    /** @description GMSACredentialSpecName is the name of the GMSA credential spec to use. */
+                    gmsaCredentialSpecName?: string;
+                    /** @description HostProcess determines if a container should be run as a 'Host Process' container. */
+                    hostProcess?: boolean;
+                    /** @description The UserName in Windows to run the entrypoint of the container process. */
+                    runAsUserName?: string;
+                };
+            };
         };
         /** @description Description of an image. */
         ImageMetadata: {
@@ -1554,6 +1637,8 @@ export interface components {
                 clusterDomain?: string;
                 /** @description Settings of Tasks and Agents that set none themselves. */
                 defaults?: components["schemas"]["Defaults"];
+                /** @description Where images of `executorImageBuild` are built and kept. Without it, no image is built. */
+                imageBuild?: components["schemas"]["ImageBuilding"];
                 /** @description Traces of what happens in Pods. */
                 observability?: components["schemas"]["Observability"];
                 /** @description HTTP proxy of every Pod whose Agent or template sets none. */
@@ -2109,13 +2194,13 @@ export interface components {
                 };
             };
         };
-        /** @description The outputs of a run. */
+        /** @description The outputs of a run; empty if it has none. */
         Outputs: {
             /**
              * Format: int64
-             * @description The run that wrote them.
+             * @description The run that wrote them; unset if no run did.
              */
-            epoch: number;
+            epoch?: number;
             outputs: {
                 [key: string]: string;
             };
@@ -3021,6 +3106,11 @@ export interface components {
             commitCount: number;
             /** @description Sentences about what the comparison does not cover. */
             notes: string[];
+            /**
+             * Format: int64
+             * @description Size of the whole change as a patch; unset if none is stored.
+             */
+            patchBytes?: number;
         };
         /** @description The explanation of a Task's state. */
         TaskExplanation: {

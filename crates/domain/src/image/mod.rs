@@ -19,6 +19,8 @@ use crate::{platform::Platform, run::resolved::ResolvedAgent};
 
 /// Hexadecimal digits of a key in names.
 const KEY_DIGITS: usize = 16;
+/// Bytes of all build arguments together. They are in one variable, and on one command line.
+const MOST_ARGS: usize = 64 << 10;
 /// Hexadecimal digits of a commit in names and sentences.
 const COMMIT_DIGITS: usize = 12;
 
@@ -42,6 +44,11 @@ pub enum RecipeError {
         "executorImageBuild.{field} is {path:?}, which is no path in the repository: leave out `..` and a leading `/`"
     )]
     Path { field: &'static str, path: String },
+    /// A container cannot be given that much.
+    #[error(
+        "executorImageBuild.buildArgs hold {bytes} bytes, more than {MOST_ARGS}: put them into a file of the repository"
+    )]
+    Args { bytes: usize },
 }
 
 impl RecipeError {
@@ -49,7 +56,7 @@ impl RecipeError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NoRegistry | Self::NoImages => reasons::IMAGE_BUILD_UNAVAILABLE,
-            Self::Path { .. } => reasons::INVALID,
+            Self::Path { .. } | Self::Args { .. } => reasons::INVALID,
         }
     }
 }
@@ -98,6 +105,10 @@ impl<'a> Recipe<'a> {
             if path.starts_with(['/', '-']) || path.contains('\0') || path.split('/').any(|part| part == "..") {
                 return Err(RecipeError::Path { field, path: path.to_owned() });
             }
+        }
+        let bytes = build.build_args.iter().flatten().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > MOST_ARGS {
+            return Err(RecipeError::Args { bytes });
         }
         Ok(Some(Self { build, settings, agent }))
     }
@@ -255,6 +266,8 @@ pub(crate) mod tests {
             check(ImageBuild { dockerfile: Some(path.into()), ..build() }, &platform(), "Invalid", "dockerfile");
             check(ImageBuild { context: Some(path.into()), ..build() }, &platform(), "Invalid", "context");
         }
+        let long = BTreeMap::from([("A".to_owned(), "x".repeat(MOST_ARGS))]);
+        check(ImageBuild { build_args: Some(long), ..build() }, &platform(), "Invalid", "buildArgs");
         assert!(Recipe::of(&sample::agent(), &sample::platform()).unwrap().is_none(), "nothing is to be built");
     }
 
