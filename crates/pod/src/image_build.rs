@@ -31,6 +31,8 @@ const ARCHIVE: &str = "image.tar";
 const TAIL: usize = 4096;
 /// Lines of output in a message.
 const LINES: usize = 8;
+/// Beginnings of lines that say how far a copy is.
+const STEPS: [&str; 4] = ["Getting image source", "Copying ", "Writing manifest", "Storing signatures"];
 /// Where buildah looks for the rules about signatures.
 const POLICY: &str = "/etc/containers/policy.json";
 
@@ -266,7 +268,8 @@ async fn copy(from: Option<impl AsyncRead + Unpin>, mut to: impl io::Write) -> S
 
 /// The last lines of an output.
 fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let says_why = |line: &&str| !line.is_empty() && !STEPS.iter().any(|step| line.starts_with(step));
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(says_why).collect();
     lines[lines.len().saturating_sub(LINES)..].join("; ")
 }
 
@@ -313,6 +316,10 @@ mod tests {
         let lines: Vec<String> = (0..20).map(|number| format!("line {number}\n")).collect();
         let last = last_lines(&lines.join("\n"));
         assert!(last.starts_with("line 12; ") && last.ends_with("; line 19"), "{last}");
+        assert_eq!(
+            last_lines("Getting image source signatures\nCopying blob sha256:ab\n\nError: denied\n"),
+            "Error: denied"
+        );
         assert_eq!(last_lines(" \n\n"), "");
     }
 

@@ -177,6 +177,7 @@ fn step(reason: &str, about: About<'_>) -> Option<(String, Vec<String>)> {
         reasons::IMAGE_SOURCE_UNAVAILABLE => {
             advice("correct repository, ref and secretRef of executorImageBuild, or make the repository reachable")
         }
+        reasons::IMAGE_BUILD_UNAVAILABLE => advice("change the setting that the message names, and run the Task again"),
         reasons::UNSCHEDULABLE => advice("lower resource requests, or add nodes that fit"),
         reasons::MODEL_ERROR => command(
             "check the key, the address and the limits of the ModelProvider",
