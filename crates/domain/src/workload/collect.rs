@@ -17,6 +17,7 @@ use k8s_openapi::api::core::v1::{
 use crate::{
     contract::{
         collect::{COMPARE_AFTER_STOP, Fetch, Keep, PublishPlan},
+        companion::{self, Begin},
         depot, environment as variables, paths,
     },
     platform::Platform,
@@ -333,6 +334,7 @@ impl Collecting {
         task_env: Vec<EnvVar>,
         files: &[VolumeMount],
         agent: &Container,
+        startup_timeout: Duration,
     ) -> Option<Container> {
         if !self.prepares() {
             return None;
@@ -340,6 +342,7 @@ impl Collecting {
         let mut env = if self.companion.is_some() { task_env } else { Vec::new() };
         if self.fetches() {
             env.push(var(variables::FETCH, serde_json::to_string(&self.fetch).unwrap_or_default()));
+            env.push(var(variables::STARTUP_TIMEOUT, seconds(startup_timeout)));
         }
         if let Some(companion) = &self.companion {
             env.extend(companion.delivery.as_ref().map(|directory| var(variables::DELIVERY_DIR, directory)));

@@ -182,7 +182,7 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
     };
     let helpers = self::shared(input, workspace);
     let mut init_containers = bench.init_containers;
-    init_containers.extend(collecting.prep(&helpers, &files, &container, resolved.startup_timeout));
+    init_containers.extend(collecting.prep(&helpers, Vec::new(), &files, &container, resolved.startup_timeout));
     init_containers.push(session);
     let limit = resolved.collect_timeout;
     let housekeeper = collecting.housekeeper(&helpers, identity_env(&task), &files, &container, limit);
@@ -196,7 +196,7 @@ pub fn own_pod(input: &TaskPodInput<'_>, config: &CompiledConfig) -> Result<Task
     let extra_volumes = agent.pod.extra_volumes.as_deref().unwrap_or_default();
     let containers = [Some(container), housekeeper].into_iter().flatten().collect();
     let mut spec = build::pod_spec(agent, init_containers, containers, all, extra_volumes)?;
-    collect_in_time(&mut spec, grace);
+    collect_in_time(&mut spec, collecting.stop_time(limit));
     Ok(objects(input, spec, bench.bundle))
 }
 
@@ -287,14 +287,19 @@ pub fn attach_pod(input: &TaskPodInput<'_>) -> Result<TaskObjects, BuildError> {
     let helpers = shared(input, files.mount.clone());
     let mut init_containers = files.init_containers;
     let delivered: Vec<VolumeMount> = collecting.delivers().then_some(files.mount).into_iter().collect();
-    init_containers.extend(collecting.prep(&helpers, identity_env(&task), &delivered, &container));
+    init_containers.extend(collecting.prep(
+        &helpers,
+        identity_env(&task),
+        &delivered,
+        &container,
+        resolved.startup_timeout,
+    ));
     init_containers.push(helpers.session());
     let limit = resolved.collect_timeout;
     let housekeeper = collecting.housekeeper(&helpers, identity_env(&task), &[], &container, limit);
-    let grace = housekeeper.as_ref().map(|_| limit);
     let containers = [Some(container), housekeeper].into_iter().flatten().collect();
     let mut spec = build::pod_spec(agent, init_containers, containers, all, &extra_volumes)?;
-    collect_in_time(&mut spec, grace);
+    collect_in_time(&mut spec, collecting.stop_time(limit));
     Ok(objects(input, spec, bundle))
 }
 

@@ -57,7 +57,7 @@ pub async fn execute(words: &[String], env: Lookup<'_>) -> u8 {
     let redactor = redact::from_process(parsed.as_ref().ok().and_then(|arguments| arguments.password.clone()));
     let settings = Settings::from_env(env).map_err(|error| error.to_string());
     let format = parsed.as_ref().map_or(Format::Readable, |arguments| arguments.format);
-    let outcome_file = outcome::file(env);
+    let file = ReportFile::from_env(env);
     let report_copy = env::text(env, env::SHIM_REPORT_FILE).map(PathBuf::from);
     if let Some(path) = env::text(env, env::SHIM_LOCK_FILE).map(PathBuf::from)
         && let Err(error) = lock::hold(&path)

@@ -12,7 +12,6 @@ use super::arguments::Arguments;
 use crate::budget;
 use crate::changes::agent::Remote;
 use crate::env::{self, Lookup, SettingError};
-use crate::place::plain_names;
 use egress::Authorities;
 
 /// How requests that need a person are answered.
@@ -52,8 +51,6 @@ pub struct Settings {
     pub start: Duration,
     /// How long the server may be unreachable.
     pub lost: Duration,
-    /// File that receives the report.
-    pub outcome_file: PathBuf,
     /// File that receives the paths of the files that the session edited.
     pub edits_file: Option<PathBuf>,
     pub authorities: Authorities,
@@ -97,7 +94,6 @@ impl Settings {
             allowance: budget::allowance(env)?,
             start: seconds(env::START_TIMEOUT_SECONDS, 120)?,
             lost: seconds(env::SERVER_LOST_SECONDS, 60)?,
-            outcome_file: outcome::file(env),
             edits_file: value(env::EDITS_FILE).map(PathBuf::from),
             authorities: crate::authorities::from_env(env),
         })

@@ -131,12 +131,17 @@ pub enum FetchError {
 
 /// Puts inputs and caches in place, and reports on them.
 pub async fn run(settings: &Settings) -> Result<FetchReport, Error> {
-    let depot = Depot::connect(&settings.depot)?;
-    let hasty = depot.with_silence(settings.patience);
     let begin = Instant::now();
     let mut report = FetchReport::default();
-    inputs::fetch(settings, &depot, &hasty, begin, &mut report).await?;
-    caches::restore(settings, &hasty, begin + settings.optional_timeout, &mut report).await;
+    if let Some(depot) = &settings.depot {
+        let depot = Depot::connect(depot)?;
+        let hasty = depot.with_silence(settings.patience);
+        inputs::fetch(settings, &depot, &hasty, begin, &mut report).await?;
+        caches::restore(settings, &hasty, begin + settings.optional_timeout, &mut report).await;
+    }
+    if let Some(companion) = &settings.companion {
+        delivery::run(companion).await?;
+    }
     let ReportFile { path, most_bytes } = &settings.report;
     outcome::write_termination_message(path, &report.to_termination_message(*most_bytes)).map_err(Error::Report)?;
     Ok(report)

@@ -276,7 +276,7 @@ async fn an_entry_of_another_key_is_a_miss() {
 async fn without_a_depot_a_run_that_fetches_only_caches_starts() {
     let mut case = Case::cache().await;
     case.settings.depot.as_mut().unwrap().url = "http://127.0.0.1:9".parse().unwrap();
-    case.settings.caches_timeout = Duration::from_secs(1);
+    case.settings.optional_timeout = Duration::from_secs(1);
     assert!(case.missed().await.contains("the connection to the depot failed"));
     let mut case = Case::input().await;
     case.settings.depot.as_mut().unwrap().url = "http://127.0.0.1:9".parse().unwrap();
