@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { stringify } from "yaml";
-import type { Agent, CronTask, Identified, Task } from "../src/api/types";
+import type { Agent, CronTask, Identified, PermissionAnswer, Task } from "../src/api/types";
 import { blockedBy } from "../src/pages/crontasks/cronStatus";
 import { upcoming } from "./cron";
 import { explainAgent, explainTask } from "./explain";
@@ -9,7 +9,7 @@ import { ApiFailure, json, text } from "./responses";
 import { answerArtifacts, answerChanges } from "./results";
 import { setAgentRunning, simulateRun } from "./simulation";
 import type { Store } from "./store";
-import { logText, streamChanges, streamLog } from "./streams";
+import { logText, searchLog, streamChanges, streamLog } from "./streams";
 import { graphOf, summaryOf } from "./summary";
 
 export const TOKEN = "let-me-in";
@@ -219,7 +219,7 @@ function answerObject(
 }
 
 function taskAction(
-  { store, response, query, request }: Call,
+  { store, response, query, request, body }: Call,
   task: Task,
   action: string,
   [rest, ...further]: string[],
@@ -264,6 +264,7 @@ function taskAction(
             { name: "context-init", init: true, state: "terminated", exitCode: 0 },
           ],
         });
+      if (rest === "search") return json(response, 200, searchLog(store, task, query.get("q") ?? ""));
       if (query.get("format") === "text") return logText(store, response, task, query.get("container") ?? "agent");
       return streamLog(store, response, task, query.get("lastEventId") ?? undefined);
     case "session": {
@@ -277,8 +278,16 @@ function taskAction(
       return answerChanges(response, task, rest);
     case "outputs":
       return json(response, 200, { epoch: task.runEpoch ?? 1, outputs: task.result?.outputs ?? {} });
+    case "approvals":
+      return json(response, 200, { recorded: true, approvals: store.approvals.get(key) ?? [] });
     case "permissions":
       if (request.method === "POST") {
+        const { reply, message } = JSON.parse(body) as Pick<PermissionAnswer, "reply" | "message">;
+        const answers = (store.permissions.get(key) ?? []).map(({ id, permission, patterns }) => ({
+          ...{ epoch: task.runEpoch ?? 1, request: id, permission, patterns, reply, message },
+          ...{ by: "ada", via: "Page" as const, at: new Date().toISOString(), accepted: true },
+        }));
+        store.approvals.set(key, [...answers, ...(store.approvals.get(key) ?? [])]);
         store.permissions.set(key, []);
         store.patch<Task>("Task", namespace, name, { awaitingApproval: undefined });
         return json(response, 204, undefined);

@@ -272,6 +272,12 @@ function tasks(store: Store, many: number): void {
   store.permissions.set("shop/upgrade-postgres-driver", [
     { id: "per_1", permission: "bash", patterns: ["npm install pg@9.0.0"], always: ["npm install *"] },
   ]);
+  store.approvals.set("shop/upgrade-postgres-driver", [
+    {
+      ...{ epoch: 1, request: "per_0", permission: "bash", patterns: ["git push origin main"], reply: "reject" },
+      ...{ message: "push to a branch", by: "ada", via: "Page", at: iso(now - 3 * MINUTE), accepted: true },
+    },
+  ]);
   running("review-payment-api", WORK[3][1], 1, { agentRef: { name: "reviewer" } });
 
   ["speed-up-search", "flaky-cart-test", "remove-dead-code"].forEach((name, i) => {

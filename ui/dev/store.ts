@@ -1,4 +1,4 @@
-import type { Change, Identified, SessionMessage } from "../src/api/types";
+import type { Change, Identified, PermissionAnswer, SessionMessage } from "../src/api/types";
 
 export type Spec = Record<string, unknown>;
 
@@ -18,6 +18,7 @@ export class Store {
   private changeId = 0;
   messages = new Map<string, SessionMessage[]>();
   logs = new Map<string, string[]>();
+  approvals = new Map<string, PermissionAnswer[]>();
   permissions = new Map<string, { id: string; permission: string; patterns: string[]; always: string[] }[]>();
   shares = new Map<string, { token: string; expiresAt?: string; allowedIPs?: string[] }>();
   config: Stored | undefined;

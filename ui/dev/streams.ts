@@ -1,5 +1,5 @@
 import type { ServerResponse } from "node:http";
-import type { Task } from "../src/api/types";
+import type { LogSearch, Task } from "../src/api/types";
 import { ApiFailure, openEvents, text } from "./responses";
 import type { Store } from "./store";
 
@@ -56,6 +56,21 @@ export function streamLog(store: Store, response: ServerResponse, task: Task, la
   const timer = setInterval(step, 200);
   step();
   events.onClose(() => clearInterval(timer));
+}
+
+/** The last lines of a log stand for an earlier run. */
+export function searchLog(store: Store, task: Task, text: string): LogSearch {
+  const lines = store.logs.get(`${task.namespace}/${task.name}`) ?? [];
+  const wanted = text.toLowerCase();
+  const current = task.runEpoch ?? 1;
+  const runs = Array.from({ length: current }, (_, i) => current - i).map((epoch) => {
+    const all = epoch === current ? lines : lines.slice(-6);
+    const matches = all
+      .map((line, i) => ({ line: i + 1, text: line }))
+      .filter((match) => match.text.toLowerCase().includes(wanted));
+    return { epoch, matches, matchCount: matches.length, lineCount: all.length };
+  });
+  return { runs };
 }
 
 export function logText(store: Store, response: ServerResponse, task: Task, container: string): void {

@@ -253,6 +253,16 @@ describe("Tasks", () => {
     ]);
     expect(first.suggestedFilename()).toBe("waits-its-turn-1.log");
     expect(await violations(page)).toEqual([]);
+    // A search finds text in the logs of both runs.
+    await tab("Work");
+    await page.getByText("The log is complete").waitFor();
+    await page.getByLabel("Search in the log").fill("[SESSION]");
+    await page.getByText(/^1 of \d+$/).waitFor();
+    await page.getByRole("button", { name: /^Run 1: \d+ lines?$/ }).click();
+    await page.getByLabel("Run", { exact: true }).locator("option:checked", { hasText: "Run 1" }).waitFor();
+    await page.getByRole("button", { name: /^Run 2: \d+ lines?$/ }).waitFor();
+    await page.locator("mark").first().waitFor();
+    expect(await violations(page)).toEqual([]);
   });
 
   test("a permission request is allowed, or rejected with a reason", WORK, async () => {
@@ -277,5 +287,8 @@ describe("Tasks", () => {
     await request().getByRole("button", { name: "Reject" }).click();
     await request().waitFor({ state: "detached" });
     await page.getByRole("button", { name: "Run again" }).waitFor(WORK);
+    await tab("Overview");
+    const answers = page.getByRole("group", { name: "Approvals" });
+    await answers.getByRole("row", { name: /bash echo second Rejected: Not today\. owner/ }).waitFor();
   });
 });

@@ -45,6 +45,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &[
             "kubeopencode logs fix --follow",
             "kubeopencode logs fix --previous         # the run before the current one",
+            "kubeopencode logs fix --run 1 --grep \"permission denied\"",
             "kubeopencode logs agent/dev --tail 100   # the server of an Agent",
         ],
     ),

@@ -32,6 +32,7 @@ pub struct Server {
     pub oidc: Option<oidc::Provider>,
     pub limits: Limits,
     pub throttle: Option<Semaphore>,
+    pub log_searches: Semaphore,
     pub metrics: Metrics,
     pub shares: Shares,
     pub manifests: Manifests,

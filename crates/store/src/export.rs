@@ -79,7 +79,8 @@ impl Store {
                 Copied::Damaged(sentence) => exported.damaged.push(sentence),
             }
         }
-        let changed = row.export(to, run).await?;
+        let answers = self.export_approvals(to, run).await?;
+        let changed = row.export(to, run).await? || answers > 0;
         exported.runs += u64::from(changed || before != (exported.logs, exported.artifacts));
         Ok(())
     }

@@ -9,6 +9,7 @@
 //! | [`Store::find_cache`], [`Store::put_cache`] | files for later runs of the same Agent or template |
 //! | [`Store::expire_artifacts`], [`Store::limit_artifacts`], [`Store::evict_caches`] | removal by age, size and count |
 //! | [`Store::runs`] | lists runs, page by page |
+//! | [`Store::record_approval`], [`Store::approvals`] | who answered which permission request of a run |
 //! | [`Store::check`], [`Store::collect`], [`Store::collect_unrecorded`], [`Store::export`] | administration |
 //! | [`Directory`] | an archive of files; a store takes over what earlier versions of the platform wrote |
 //! | [`open`] | opens the archive of files at a URL |
@@ -35,6 +36,7 @@
 //! - an entry of a cache never changes, and is never found in another scope;
 //! - an artefact that expired stays listed with the time and the cause.
 
+mod approvals;
 mod archive;
 mod artifacts;
 mod blobs;
@@ -55,6 +57,7 @@ mod stream;
 mod takeover;
 mod upload;
 
+pub use approvals::{Approval, MOST_APPROVAL_BYTES};
 pub use archive::{
     Archive, ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, OpenError, Owner, Run, RunResults, Stream,
     Usage, open,

@@ -69,6 +69,7 @@ impl Store {
             // A publisher waits, and then finds no run.
             "UPDATE runs SET created = created WHERE namespace = $1 AND uid = $2",
             "DELETE FROM artifacts WHERE namespace = $1 AND uid = $2",
+            "DELETE FROM approvals WHERE namespace = $1 AND uid = $2",
             "DELETE FROM log_parts WHERE namespace = $1 AND uid = $2",
             "DELETE FROM logs WHERE namespace = $1 AND uid = $2",
             "DELETE FROM runs WHERE namespace = $1 AND uid = $2",
@@ -78,7 +79,8 @@ impl Store {
     }
 
     pub(crate) async fn all_owners(&self) -> Result<Vec<Owner>, Error> {
-        let sql = "SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts";
+        let sql = "SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts
+                   UNION SELECT namespace, uid FROM approvals";
         let rows = self.read_rows(sql, Vec::new()).await?;
         let mut owners = Vec::with_capacity(rows.len());
         for mut row in rows {

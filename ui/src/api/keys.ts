@@ -22,6 +22,9 @@ export const keys = {
   outputs: (namespace: string, name: string, run: number | undefined) =>
     ["Task", "outputs", namespace, name, run ?? 0] as const,
   permissions: (namespace: string, name: string) => ["Task", "permissions", namespace, name] as const,
+  approvals: (namespace: string, name: string) => ["Task", "approvals", namespace, name] as const,
+  logSearch: (namespace: string, name: string, container: string, text: string) =>
+    ["Task", "logSearch", namespace, name, container, text] as const,
   runs: (namespace: string, name: string) => ["Task", "runs", namespace, name] as const,
   containers: (namespace: string, name: string) => ["Task", "containers", namespace, name] as const,
   history: (namespace: string, name: string) => ["Task", "history", namespace, name] as const,

@@ -581,6 +581,11 @@ export interface components {
             /** @description Labels of the namespaces that may refer to it. */
             selector?: components["schemas"]["LabelSelector"];
         };
+        /**
+         * @description The program with which a person answered, as it named itself.
+         * @enum {string}
+         */
+        AnsweredVia: "Page" | "CommandLine" | "Api";
         /** @description How permission requests of the agent are answered. */
         Approval: {
             /**
@@ -591,6 +596,36 @@ export interface components {
             mode: "Never" | "Ask" | "Always";
             /** @description An unanswered request is rejected after this time; 1h when unset. */
             timeout?: string;
+        };
+        /** @description An answer to a permission request. Parts of the request that look like a key are left out. */
+        ApprovalResponse: {
+            /**
+             * Format: int64
+             * @description The run in which the agent asked.
+             */
+            epoch: number;
+            /** @description Id of the request. */
+            request: string;
+            /** @description Which permission, such as bash. */
+            permission: string;
+            patterns: string[];
+            reply: components["schemas"]["Reply"];
+            /** @description Sent to the agent with a rejection. */
+            message?: string;
+            /** @description User name. */
+            by: string;
+            via: components["schemas"]["AnsweredVia"];
+            /** Format: date-time */
+            at: string;
+            /** @description Whether the agent received the answer; unset if that is not known. */
+            accepted?: boolean;
+        };
+        /** @description The audit of approvals: answers to permission requests. */
+        Approvals: {
+            /** @description Whether answers are recorded: the server has a store. */
+            recorded: boolean;
+            /** @description The newest first. */
+            approvals: components["schemas"]["ApprovalResponse"][];
         };
         /** @description Files that are kept after the run. */
         Artifact: {
@@ -1670,6 +1705,28 @@ export interface components {
             /** @description Name of the object, in the same namespace. */
             name: string;
         };
+        /** @description A line of a log that matches. */
+        LogMatch: {
+            /**
+             * Format: int64
+             * @description Number of the line in the log, the first being 1.
+             */
+            line: number;
+            /**
+             * Format: date-time
+             * @description When the node received the line. A line without a time says that lines were left out.
+             */
+            time?: string;
+            /** @description The line, or the part of it around the first match. */
+            text: string;
+        };
+        /** @description What a search found in the logs of a Task. */
+        LogSearchResponse: {
+            /** @description The searched runs, the newest first. */
+            runs: components["schemas"]["RunMatches"][];
+            /** @description Why not everything was searched or listed; unset if it was. */
+            incomplete?: string;
+        };
         /** @description State of an archived log. */
         LogState: {
             /** Format: int64 */
@@ -1677,6 +1734,11 @@ export interface components {
             /** Format: int64 */
             bytes?: number;
             complete?: boolean;
+            /**
+             * Format: int32
+             * @description How often lines are missing in between.
+             */
+            gaps?: number;
             /**
              * Format: date-time
              * @description When the log was removed, because of its age or for space.
@@ -2654,6 +2716,28 @@ export interface components {
              * @description Tokens, input and output together, without those from the provider's cache.
              */
             maxTokens?: number;
+        };
+        /** @description What a search found in the log of one run. */
+        RunMatches: {
+            /**
+             * Format: int64
+             * @description Number of the run, the first being 1.
+             */
+            epoch: number;
+            /** @description The first matching lines. */
+            matches: components["schemas"]["LogMatch"][];
+            /**
+             * Format: int64
+             * @description Matching lines, including those that are not listed.
+             */
+            matchCount: number;
+            /**
+             * Format: int64
+             * @description Searched lines.
+             */
+            lineCount: number;
+            /** @description What the log of this run lacks, as a sentence. */
+            missing?: string;
         };
         /** @description One run of a Task. */
         RunResponse: {

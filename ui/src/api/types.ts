@@ -36,6 +36,8 @@ export type CauseLevel = Schemas["Level"];
 export type Setting = Schemas["Setting"];
 export type Explain = Schemas["TaskExplanation"];
 export type PermissionRequest = Schemas["Permission"];
+export type PermissionAnswer = Schemas["ApprovalResponse"];
+export type LogSearch = Schemas["LogSearchResponse"];
 export type LogContainer = Schemas["ContainerState"];
 export type TaskRun = Schemas["RunResponse"];
 
@@ -191,8 +193,8 @@ export type LogMessage =
   | { type: "log"; content: string; time?: string }
   | { type: "info"; message: string }
   | { type: "error"; message: string }
-  /** `complete: false`: a part of the log was lost. */
-  | { type: "complete"; phase?: TaskPhase; complete?: boolean };
+  /** `complete: false`: a part of the log was lost. `message` says what the log lacks, also beyond its limit. */
+  | { type: "complete"; phase?: TaskPhase; complete?: boolean; message?: string };
 
 /** One message of the event stream. */
 export interface Change {

@@ -9,6 +9,7 @@ const HERE: [string, string][] = [
   ["Previous row", "k"],
   ["Open the row", "Enter"],
   ["New Task", "n"],
+  ["Next and previous match in a log", "n N"],
   ["Show this help", "?"],
 ];
 

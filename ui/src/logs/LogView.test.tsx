@@ -1,9 +1,11 @@
-import { render, screen } from "@testing-library/react";
+import { act, render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
-import { LogView } from "./LogView";
+import { EarlierLines } from "./earlier";
+import { LogView, type LogViewProps } from "./LogView";
 import { LogBuffer, MAX_LINES } from "./lines";
 import type { LogState } from "./useLogStream";
+import type { StoredMatches } from "./useStoredMatches";
 
 beforeEach(() => {
   // jsdom has no sizes: without one, no line is visible.
@@ -21,7 +23,7 @@ function logOf(text: string, part: Partial<LogState> = {}): LogState {
   return { lines, dropped, earlier, stream: "open", complete: false, cut: false, ...part };
 }
 
-function show(log: LogState) {
+function show(log: LogState, more: Partial<LogViewProps> = {}) {
   return render(
     <LogView
       log={log}
@@ -30,6 +32,7 @@ function show(log: LogState) {
       onContainer={() => {}}
       downloadUrl="/log"
       fileName="t.log"
+      {...more}
     />,
   );
 }
@@ -50,6 +53,66 @@ test("a search marks and counts matches, and Enter moves to the next", async () 
   expect(screen.getByText("2 of 2")).toBeInTheDocument();
   await userEvent.type(input, "{Enter}");
   expect(screen.getByText("1 of 2")).toBeInTheDocument();
+});
+
+test("n and N move between matches outside of the search field", async () => {
+  show(logOf("an error\nfine\nanother Error\n"));
+  await userEvent.type(screen.getByRole("searchbox"), "error");
+  expect(screen.getByText("1 of 2")).toBeInTheDocument();
+  act(() => screen.getByRole("log").focus());
+  await userEvent.keyboard("n");
+  expect(screen.getByText("2 of 2")).toBeInTheDocument();
+  await userEvent.keyboard("N");
+  expect(screen.getByText("1 of 2")).toBeInTheDocument();
+});
+
+function storedMatches(found: Partial<NonNullable<StoredMatches["found"]>>): StoredMatches {
+  return { text: "error", found: { runs: [], ...found }, error: null };
+}
+
+test("matches in other runs are counted, and one click shows that run", async () => {
+  const onRun = vi.fn();
+  const onSearch = vi.fn();
+  const of = (epoch: number, matchCount: number) => ({ epoch, matches: [], matchCount, lineCount: 9 });
+  const stored = storedMatches({
+    runs: [of(3, 1), of(2, 0), of(1, 14)],
+    incomplete: "15 lines match, of which the first 10 are listed",
+  });
+  show(logOf("an error\n"), { run: 3, runs: 3, onRun, onSearch, stored });
+  expect(screen.getByRole("combobox", { name: "Run" })).toHaveDisplayValue("Run 3");
+  await userEvent.type(screen.getByRole("searchbox"), "error");
+  expect(onSearch).toHaveBeenLastCalledWith("error");
+  expect(screen.getByText(/15 lines match, of which the first 10 are listed/)).toBeInTheDocument();
+  expect(screen.queryByRole("button", { name: /^Run [23]/ })).not.toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Run 1: 14 lines" }));
+  expect(onRun).toHaveBeenCalledWith(1);
+  await userEvent.selectOptions(screen.getByRole("combobox", { name: "Run" }), "Run 2");
+  expect(onRun).toHaveBeenLastCalledWith(2);
+});
+
+test("lines that the page does not keep are found by the server", async () => {
+  const log = longLog();
+  const earlier = new EarlierLines();
+  // The page dropped the first 9,000 lines.
+  earlier.push(
+    9_001,
+    Array.from({ length: 1_000 }, () => "hay"),
+  );
+  const matches = [
+    { line: 5, time: "2026-01-01T00:00:00Z", text: "the first needle of two" },
+    { line: 7_000, text: "the second needle" },
+    { line: 20_005, text: "needle 20004" },
+  ];
+  const stored = storedMatches({ runs: [{ epoch: 1, matches, matchCount: 3, lineCount: 60_000 }] });
+  show({ ...log, earlier }, { stored });
+  await userEvent.type(screen.getByRole("searchbox"), "needle");
+  expect(await screen.findByText("3 of 4")).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Previous match" }));
+  expect(screen.getByText("2 of 4")).toBeInTheDocument();
+  expect(screen.getByText(/^2 matching lines before line 9,001/)).toBeInTheDocument();
+  expect(screen.getByRole("log")).toHaveTextContent("the second needle");
+  await userEvent.click(screen.getByRole("button", { name: "Later" }));
+  expect(screen.getByText("Lines 9,001 to 10,000")).toBeInTheDocument();
 });
 
 test("line wrap can be disabled", async () => {
@@ -130,6 +193,12 @@ test("a finished log shows whether it is complete", () => {
   const { unmount } = show(logOf("line\n", { complete: true }));
   expect(screen.getByText("The log is complete")).toBeInTheDocument();
   unmount();
-  show(logOf("line\n", { complete: true, cut: true }));
+  const cut = show(logOf("line\n", { complete: true, cut: true }));
   expect(screen.getByText(/^The log is incomplete/)).toBeInTheDocument();
+  cut.unmount();
+  const gaps = show(logOf("line\n", { complete: true, cut: true, lacks: "lines are missing at 2 places" }));
+  expect(screen.getByText("The log is incomplete: lines are missing at 2 places")).toBeInTheDocument();
+  gaps.unmount();
+  show(logOf("line\n", { complete: true, lacks: "500 bytes in the middle of this log are left out" }));
+  expect(screen.getByText("500 bytes in the middle of this log are left out")).toBeInTheDocument();
 });

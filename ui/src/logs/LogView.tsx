@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ArrowDownToLine, ChevronDown, ChevronUp, Download, WrapText } from "lucide-react";
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from "react";
+import { useShortcuts } from "../app/shortcuts";
 import { Button, buttonClass } from "../components/Button";
 import { classes } from "../components/classes";
 import { IconButton } from "../components/IconButton";
@@ -12,9 +13,11 @@ import { count, plural, sentence } from "../lib/format";
 import { AnsiText } from "./AnsiText";
 import type { Place } from "./earlier";
 import styles from "./LogView.module.css";
-import { type LogLine, markSpans } from "./lines";
+import { findAll, type LogLine, markSpans } from "./lines";
+import { StoredNote } from "./StoredNote";
 import { useLogSearch } from "./useLogSearch";
 import type { LogState } from "./useLogStream";
+import type { StoredMatches } from "./useStoredMatches";
 
 const LINE = 20;
 /** Distance from the end, in pixels, that counts as the end. */
@@ -27,12 +30,31 @@ export interface LogViewProps {
   containers: string[];
   container: string;
   onContainer: (container: string) => void;
+  /** Number of the run whose log is shown, and of the current one. */
+  run?: number;
+  runs?: number;
+  onRun?: (run: number) => void;
+  onSearch?: (text: string) => void;
+  /** What the server found in the stored logs, also of other runs. */
+  stored?: StoredMatches | undefined;
   downloadUrl: string;
   fileName: string;
 }
 
 /** A virtualized log with colours, search and wrapping; it follows the end until the user scrolls up. */
-export function LogView({ log, containers, container, onContainer, downloadUrl, fileName }: LogViewProps) {
+export function LogView({
+  log,
+  containers,
+  container,
+  onContainer,
+  run = 1,
+  runs = 1,
+  onRun,
+  onSearch,
+  stored,
+  downloadUrl,
+  fileName,
+}: LogViewProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const [wrap, setWrap] = useState(true);
   const [follow, setFollow] = useState(true);
@@ -41,7 +63,17 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
   /** Number of the first of the earlier lines that are shown instead of the end of the log. */
   const [windowAt, setWindowAt] = useState<number>();
 
-  const { matches, progress, isPartial, cancel } = useLogSearch(log.lines, log.earlier, log.dropped, search);
+  const { matches: loaded, progress, isPartial, cancel } = useLogSearch(log.lines, log.earlier, log.dropped, search);
+  const first = log.dropped > 0 ? log.earlier.first : 1;
+  /** Matching lines before those that the page keeps. */
+  const unloaded = useMemo(() => {
+    const ofRun = stored?.found?.runs.find(({ epoch }) => epoch === run);
+    return (ofRun?.matches ?? []).filter(({ line }) => line < first).map(storedLine);
+  }, [stored?.found, run, first]);
+  const matches = useMemo(
+    () => (unloaded.length === 0 ? loaded : [...findAll(unloaded, search), ...loaded]),
+    [unloaded, loaded, search],
+  );
   const isHere = (place: Place) => place.number === chosen?.number && place.start === chosen.start;
   // At first, the first match in the shown lines.
   const found = Math.max(0, matches.findIndex(chosen ? isHere : ({ number }) => number > log.dropped));
@@ -65,7 +97,8 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
     () => (isEarlier ? log.earlier.slice(windowAt, windowAt + WINDOW).map(plainLine) : []),
     [isEarlier, windowAt, log.earlier],
   );
-  const lines = isEarlier ? earlier : log.lines;
+  const isUnloaded = isEarlier && windowAt < first && unloaded.length > 0;
+  const lines = isUnloaded ? unloaded : isEarlier ? earlier : log.lines;
 
   const rows = useVirtualizer({
     count: lines.length,
@@ -85,7 +118,9 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
     if (!at) return;
     setFollow(false);
     const isShown = lines.some(({ number }) => number === at.number);
-    if (!isShown) setWindowAt(at.number > log.dropped ? undefined : windowStart(at.number));
+    if (isShown) return;
+    if (at.number < first) setWindowAt(1);
+    else setWindowAt(at.number > log.dropped ? undefined : Math.max(first, windowStart(at.number)));
   }, [at?.number, at?.start]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only another match or another window scrolls, not new lines.
   useEffect(() => {
@@ -97,6 +132,9 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
   useEffect(() => rows.measure(), [wrap]);
 
   const step = (by: number) => setChosen(matches[(found + by + matches.length) % Math.max(1, matches.length)]);
+  const toNext = () => step(1);
+  const toPrevious = () => step(-1);
+  useShortcuts(matches.length > 0 ? { n: toNext, N: toPrevious } : {});
   const showEnd = () => {
     setWindowAt(undefined);
     setFollow(true);
@@ -105,7 +143,10 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
     if (event.key === "Enter") {
       event.preventDefault();
       step(event.shiftKey ? -1 : 1);
-    } else if (event.key === "Escape") setSearch("");
+    } else if (event.key === "Escape") {
+      setSearch("");
+      onSearch?.("");
+    }
   };
   const onScroll = () => {
     const element = scroller.current;
@@ -127,6 +168,7 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
             onValue={(value) => {
               setSearch(value);
               setChosen(undefined);
+              onSearch?.(value);
             }}
             onKeyDown={onSearchKey}
           />
@@ -138,16 +180,24 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
             label="Previous match"
             icon={<ChevronUp size={15} />}
             disabled={matches.length === 0}
-            onClick={() => step(-1)}
+            onClick={toPrevious}
           />
           <IconButton
             small
             label="Next match"
             icon={<ChevronDown size={15} />}
             disabled={matches.length === 0}
-            onClick={() => step(1)}
+            onClick={toNext}
           />
         </div>
+        {runs > 1 && onRun && (
+          <Select
+            aria-label="Run"
+            value={String(run)}
+            options={Array.from({ length: runs }, (_, i) => ({ value: String(runs - i), label: `Run ${runs - i}` }))}
+            onValue={(value) => onRun(Number(value))}
+          />
+        )}
         {containers.length > 1 && (
           <Select aria-label="Container" value={container} options={containers} onValue={onContainer} />
         )}
@@ -185,21 +235,20 @@ export function LogView({ log, containers, container, onContainer, downloadUrl, 
           </Button>
         </div>
       )}
+      {stored && <StoredNote stored={stored} run={run} onRun={onRun} />}
       {isEarlier && (
         <div className={styles.note}>
           <span>
-            {lines.length > 0
-              ? `Lines ${count(lines[0]?.number ?? 0)} to ${count(lines.at(-1)?.number ?? 0)}`
-              : "These lines are available in the download only"}
+            {isUnloaded
+              ? `${plural(unloaded.length, "matching line")} before line ${count(first)}. The page does not keep the lines between them`
+              : lines.length > 0
+                ? `Lines ${count(lines[0]?.number ?? 0)} to ${count(lines.at(-1)?.number ?? 0)}`
+                : "These lines are available in the download only"}
           </span>
-          <Button
-            small
-            disabled={windowAt <= log.earlier.first}
-            onClick={() => setWindowAt(Math.max(log.earlier.first, windowAt - WINDOW))}
-          >
+          <Button small disabled={windowAt <= first} onClick={() => setWindowAt(Math.max(first, windowAt - WINDOW))}>
             Earlier
           </Button>
-          <Button small onClick={() => setWindowAt(windowAt + WINDOW > log.dropped ? undefined : windowAt + WINDOW)}>
+          <Button small onClick={() => setWindowAt(later(Math.max(first - WINDOW, windowAt) + WINDOW, log.dropped))}>
             Later
           </Button>
           <Button small onClick={showEnd}>
@@ -288,6 +337,16 @@ function plainLine({ number, text }: { number: number; text: string }): LogLine 
   return { number, text, spans: text === "" ? [] : [{ text }] };
 }
 
+/** A match that the server found. */
+function storedLine({ line, time, text }: { line: number; time?: string; text: string }): LogLine {
+  return { ...plainLine({ number: line, text }), ...(time === undefined ? {} : { time }) };
+}
+
+/** The next window; `undefined` for the end of the log. */
+function later(windowAt: number, dropped: number): number | undefined {
+  return windowAt > dropped ? undefined : windowAt;
+}
+
 /** The first line of a window that contains a line, by default in its middle. */
 function windowStart(number: number, before = WINDOW / 2): number {
   return Math.max(1, number - before + 1);
@@ -304,5 +363,6 @@ function stateOf(log: LogState): string {
   if (log.error) return sentence(log.error);
   if (log.stream === "reconnecting") return "Reconnecting to the log";
   if (!log.complete) return "Live";
+  if (log.lacks) return log.cut ? `The log is incomplete: ${log.lacks}` : sentence(log.lacks);
   return log.cut ? "The log is incomplete: the Pod was deleted before all of it was stored" : "The log is complete";
 }

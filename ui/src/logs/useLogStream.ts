@@ -18,6 +18,8 @@ export interface LogState {
   complete: boolean;
   /** A part of the log was lost. */
   cut: boolean;
+  /** What a finished log lacks, as a sentence: lines that were lost, or lines beyond its limit. */
+  lacks?: string | undefined;
   /** The container whose log this is, as chosen by the server. */
   container?: string | undefined;
 }
@@ -36,13 +38,15 @@ export interface LogSource {
   name: string;
   /** The server chooses if unset. */
   container: string | undefined;
-  /** Run number; a new run starts a new log. */
+  /** Number of the current run; a new run starts a new log. */
   epoch: number;
+  /** Number of an earlier run whose log to show. */
+  run?: number | undefined;
   onActivity?: () => void;
 }
 
 /** Follows the log of a Task. Lines are rendered in batches, once per frame. */
-export function useLogStream({ namespace, name, container, epoch, onActivity }: LogSource): LogState {
+export function useLogStream({ namespace, name, container, epoch, run, onActivity }: LogSource): LogState {
   const [state, setState] = useState<LogState>(START);
   const activity = useRef(onActivity);
   useEffect(() => {
@@ -62,7 +66,7 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
     };
     const close = openStream({
       address: (lastEventId) =>
-        url(`${objectPath("tasks", namespace, name)}/logs`, { container, follow: true, lastEventId }),
+        url(`${objectPath("tasks", namespace, name)}/logs`, { container, run, follow: true, lastEventId }),
       events: ["message"],
       onState: (stream) => setState((previous) => ({ ...previous, stream: complete ? "closed" : stream })),
       onEvent: (_event, data) => {
@@ -81,7 +85,12 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
           case "complete":
             complete = true;
             close();
-            setState((previous) => ({ ...previous, complete: true, cut: message.complete === false }));
+            setState((previous) => ({
+              ...previous,
+              complete: true,
+              cut: message.complete === false,
+              lacks: message.message,
+            }));
             break;
           case "status":
             setState((previous) => ({ ...previous, container: message.container }));
@@ -93,7 +102,7 @@ export function useLogStream({ namespace, name, container, epoch, onActivity }: 
       cancelAnimationFrame(frame);
       close();
     };
-  }, [namespace, name, container, epoch]);
+  }, [namespace, name, container, epoch, run]);
 
   return state;
 }

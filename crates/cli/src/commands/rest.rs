@@ -1,4 +1,5 @@
-//! The REST API of the KubeOpenCode server, for what is not in the cluster's own API: what runs left.
+//! The REST API of the KubeOpenCode server, for what is not in the cluster's own API: what runs left, and the audit of
+//! approvals.
 //!
 //! The server of the platform on this machine is found by its state directory, whose socket issues login links to the
 //! owner alone. Another one is named, and receives the token with which the kubeconfig logs in to the cluster.
@@ -17,7 +18,8 @@ use kube::{
     config::{AuthInfo, Kubeconfig},
 };
 use local::{login_socket, state_dir};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use super::{
     connect::{Cluster, Source},
@@ -28,6 +30,10 @@ use super::{
 
 /// Environment variable with a token for the server, for kubeconfigs that log in by certificate.
 const TOKEN: &str = "KUBEOPENCODE_TOKEN";
+/// How this program names itself: the audit of approvals says that an answer came from the command line.
+const NAME: &str = concat!("kubeopencode-cli/", env!("CARGO_PKG_VERSION"));
+/// Header with the proof that a change by a session is not forged.
+const CSRF: HeaderName = HeaderName::from_static("x-kubeopencode-csrf");
 /// Timeout for a connection to the server.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -48,6 +54,11 @@ impl ServerArg {
         Self { server: self.server.or(earlier.server) }
     }
 
+    /// Whether the user named a server.
+    pub fn is_named(&self) -> bool {
+        self.server.as_deref().is_some_and(|server| !server.is_empty())
+    }
+
     /// Finds the server.
     pub async fn connect(&self, cluster: &Cluster) -> Answer<Rest> {
         let config = match self.server.as_deref().filter(|server| !server.is_empty()) {
@@ -55,6 +66,8 @@ impl ServerArg {
             None => on_this_machine(cluster).await?,
         };
         let address = config.cluster_url.to_string();
+        let mut config = config;
+        config.headers.push((header::USER_AGENT, HeaderValue::from_static(NAME)));
         Ok(Rest { client: Client::try_from(config)?, address: address.trim_end_matches('/').to_owned() })
     }
 }
@@ -75,6 +88,18 @@ impl Rest {
             Problem::new(format!("{} answers something else than a KubeOpenCode server: {error}", self.address))
                 .next("check the URL of --server, and that both programs have the same version")
         })
+    }
+
+    /// Sends JSON, and ignores the body of the answer.
+    pub async fn send(&self, path: &str, body: &Value) -> Answer<()> {
+        let who: WhoAmI = self.read("/whoami").await?;
+        let mut request = Request::post(format!("/api/v1{path}")).header(header::CONTENT_TYPE, "application/json");
+        if let Some(token) = who.csrf_token {
+            request = request.header(CSRF, token);
+        }
+        let request = request.body(body.to_string().into_bytes());
+        let request = request.map_err(|error| Problem::new(format!("{path} is not a path: {error}")))?;
+        self.client.request_text(request).await.map_err(|error| self.problem(error)).map(drop)
     }
 
     /// Reads bytes as they arrive.
@@ -102,6 +127,14 @@ impl Rest {
             error => error.into(),
         }
     }
+}
+
+/// What a change needs of the authenticated user.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WhoAmI {
+    /// Only of a session.
+    csrf_token: Option<String>,
 }
 
 fn request(path: &str) -> Answer<Request<Vec<u8>>> {

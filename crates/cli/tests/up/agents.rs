@@ -87,6 +87,18 @@ async fn what_an_agent_asks_reaches_a_person_by_command_and_by_rest() {
     let answer = http.post(format!("{url}/{id}")).bearer_auth(&token).json(&json!({"reply": "reject"}));
     assert_eq!(answer.send().await.unwrap().status().as_u16(), 204);
     answered(&up, "by-rest", "Failed PermissionRejected");
+    // Each answer is recorded, with the program and the user.
+    for (task, reply, via, by) in [
+        ("by-command", "once", "CommandLine", "owner"),
+        ("by-rest", "reject", "Api", "system:serviceaccount:default:tester"),
+    ] {
+        let url = url.replace("by-rest/permissions", &format!("{task}/approvals"));
+        let found: Value = http.get(url).bearer_auth(&token).send().await.unwrap().json().await.unwrap();
+        let answer = &found["approvals"][0];
+        assert_eq!(found["approvals"].as_array().map(Vec::len), Some(1), "{found}");
+        let fields = ["reply", "via", "by"].map(|field| answer[field].as_str().unwrap_or_default());
+        assert_eq!((fields, &answer["accepted"]), ([reply, via, by], &json!(true)), "{found}");
+    }
 
     // Their files are removed with them.
     let list = ["exec", "deployment/dev-server", "-c", "opencode-server", "--", "ls", "/workspace/.kubeopencode/tasks"];

@@ -252,6 +252,21 @@ fn logs_outlive_their_pods_and_go_with_their_tasks() {
     it.until("many", ".status.phase", "Completed");
     assert!(it.field("many", ".status.logs.ref").ends_with("/k8s-2.log"));
     assert!(it.command(&["logs", "many", "--run", "1"]) == logs[0]);
+    // Text is found in the whole log of each run.
+    let found = it.command(&["logs", "many", "--run", "1", "--grep", "LINE 999"]);
+    assert_eq!(
+        printed(&found),
+        ["999", "9990", "9991", "9992", "9993", "9994", "9995", "9996", "9997", "9998", "9999"]
+    );
+    assert_eq!(it.command(&["logs", "many", "--grep", "LINE 999", "--match-case"]), "");
+    let (_, found) = it.rest(&token, "many/logs/search?q=line%2010000");
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let runs = found["runs"].as_array().unwrap();
+    assert_eq!(runs.iter().map(|run| run["epoch"].as_i64().unwrap()).collect::<Vec<_>>(), [2, 1], "{found}");
+    for (run, log) in runs.iter().zip([it.command(&["logs", "many"]), logs[0].clone()]) {
+        let line = log.lines().position(|line| line.contains("line 10000")).unwrap() + 1;
+        assert_eq!((&run["matchCount"], &run["matches"][0]["line"]), (&1.into(), &line.into()), "{found}");
+    }
     assert!(it.rest(&token, "many/logs?format=text&run=1").1 == logs[0]);
 
     let kept = it.kept("many");

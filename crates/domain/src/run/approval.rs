@@ -13,6 +13,9 @@ use crate::{run::resolved::ResolvedTask, status, workload::pod::attaches};
 
 /// Length of a request in a condition. The full text is shown where the request is answered.
 const MAX_CHARS: usize = 120;
+/// Length of a pattern or message in the audit of approvals, and number of patterns.
+const MAX_RECORDED: usize = 500;
+const MAX_PATTERNS: usize = 16;
 /// A run of this many letters and digits counts as a key.
 const KEY_CHARS: usize = 16;
 
@@ -48,14 +51,72 @@ impl Asked {
     /// The request in one line, for a status. Parts that look like a key are left out, because many can read a status
     /// (I7).
     pub fn describe(&self) -> String {
-        let what = self.what();
-        let words = what.split_whitespace().map(|word| if looks_like_a_key(word) { "…" } else { word });
-        let line = words.collect::<Vec<_>>().join(" ");
-        if line.chars().count() <= MAX_CHARS {
-            return line;
-        }
-        line.chars().take(MAX_CHARS).chain(['…']).collect()
+        shorten(&without_keys(&self.what()), MAX_CHARS)
     }
+}
+
+/// What a person decided about a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Decision {
+    Once,
+    Always,
+    Reject,
+}
+
+/// The way an answer came, as the program that sent it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Via {
+    Page,
+    CommandLine,
+    Api,
+}
+
+/// An answer to a request, as the audit of approvals keeps it. Parts that look like a key are left out (I7).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answered {
+    pub request: String,
+    pub permission: String,
+    #[serde(default)]
+    pub patterns: Vec<String>,
+    pub decision: Decision,
+    /// To the agent, with a rejection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// User name.
+    pub by: String,
+    pub via: Via,
+}
+
+impl Answered {
+    pub fn new(asked: &Asked, decision: Decision, message: Option<&str>, by: &str, via: Via) -> Self {
+        let recorded = |text: &str| shorten(&without_keys(text), MAX_RECORDED);
+        let more = asked.patterns.len().saturating_sub(MAX_PATTERNS);
+        let patterns = asked.patterns.iter().take(MAX_PATTERNS).map(|pattern| recorded(pattern));
+        Self {
+            request: asked.id.clone(),
+            permission: shorten(&asked.permission, MAX_CHARS),
+            patterns: patterns.chain((more > 0).then(|| format!("and {more} more"))).collect(),
+            decision,
+            message: message.map(recorded),
+            by: by.to_owned(),
+            via,
+        }
+    }
+}
+
+fn shorten(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// A text in one line, with an ellipsis for each word that looks like a key.
+fn without_keys(text: &str) -> String {
+    let words = text.split_whitespace().map(|word| if looks_like_a_key(word) { "…" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// A permission rule of OpenCode. The last rule that matches wins.
@@ -134,6 +195,24 @@ mod tests {
             patterns,
             ..Asked::default()
         }
+    }
+
+    #[test]
+    fn the_audit_has_no_keys_and_fits_into_its_record() {
+        let asked = asked("bash", &["curl -H X-Key:sk0123456789abcdef https://example.com", &"ä".repeat(5_000)]);
+        let answered = Answered::new(&asked, Decision::Reject, Some("use\nabcdefgh12345678"), "maria", Via::Page);
+        assert_eq!(answered.patterns[0], "curl -H … https://example.com");
+        assert_eq!(answered.patterns[1].chars().count(), MAX_RECORDED + 1);
+        assert_eq!(answered.message.as_deref(), Some("use …"));
+        let json = serde_json::to_value(&answered).unwrap();
+        let expected = serde_json::json!({ "request": "per_1", "permission": "bash", "patterns": answered.patterns,
+            "decision": "reject", "message": "use …", "by": "maria", "via": "Page" });
+        assert_eq!(json, expected);
+        let many = vec!["\u{1}".repeat(5_000); 1_000];
+        let asked = Asked { patterns: many, ..asked };
+        let answered = Answered::new(&asked, Decision::Once, None, "maria", Via::Api);
+        assert_eq!(answered.patterns.last().unwrap(), "and 984 more");
+        assert!(serde_json::to_vec(&answered).unwrap().len() < 60 << 10);
     }
 
     #[test]

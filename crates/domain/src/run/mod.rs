@@ -8,6 +8,7 @@ pub mod cleanup;
 pub mod dependencies;
 pub mod history;
 pub mod judge;
+pub mod log_search;
 pub mod milestones;
 pub mod needs;
 pub mod origin;

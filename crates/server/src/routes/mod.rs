@@ -2,6 +2,7 @@
 
 mod access;
 mod agent;
+mod approval;
 pub(crate) mod artifact;
 mod config;
 mod cron_task;
@@ -53,6 +54,7 @@ pub(crate) fn router(server: Option<&Arc<Server>>) -> (Router<Arc<Server>>, Open
         .merge(agent::routes())
         .merge(cron_task::routes())
         .merge(session::routes())
+        .merge(approval::routes())
         .merge(artifact::routes())
         .merge(logs::routes())
         .merge(explain::routes())

@@ -1,4 +1,4 @@
-//! The OpenCode session of a Task: its transcript, its changes, and what the agent asks permission for.
+//! The OpenCode session of a Task: its transcript and its changes.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use domain::{
     contract::record,
     run::{changes::Changes, session::opened_by},
 };
-use http::StatusCode;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _};
 use observe::Key;
@@ -18,23 +17,18 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     agent_server::{self, failed},
-    auth::{Caller, core_resource, ours},
-    edge::extract::{At, Body, Part},
+    auth::Caller,
+    edge::extract::At,
     error::{Answer, ApiError},
     live::logs,
-    routes::{artifact, crud},
+    routes::artifact,
     state::Server,
-    wire::{Permission, PermissionReply, Permissions, TaskChangesResponse},
+    wire::TaskChangesResponse,
 };
 
 /// Routes under `/api/v1`.
 pub fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::new()
-        .routes(routes!(session))
-        .routes(routes!(messages))
-        .routes(routes!(changes))
-        .routes(routes!(permissions))
-        .routes(routes!(answer))
+    OpenApiRouter::new().routes(routes!(session)).routes(routes!(messages)).routes(routes!(changes))
 }
 
 /// The session of a Task, from its Agent's server or from its log.
@@ -96,54 +90,8 @@ async fn from_log(server: &Server, client: Client, task: &Task) -> Answer<Vec<Va
     Ok(record::messages(task.spec.description.as_deref().unwrap_or_default(), records))
 }
 
-/// What the agent asks permission for in this Task.
-#[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/permissions", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path)), responses((status = 200, body = Permissions)))]
-async fn permissions(State(server): State<Arc<Server>>, caller: Caller, at: At) -> Answer<Json<Permissions>> {
-    let task: Task = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
-    let finished = task.status.as_ref().and_then(|status| status.phase).is_some_and(api::TaskPhase::is_finished);
-    if finished || task.spec.agent_ref.is_none() {
-        return Ok(Json(Permissions { permissions: Vec::new() }));
-    }
-    may_read(&server, &caller, &at).await?;
-    let agent = agent_of(&server, &task)?;
-    let client = agent_server::client(&server, &agent).await?;
-    let permissions = asked(&client, &agent, &task).await?;
-    Ok(Json(Permissions { permissions }))
-}
-
-/// Answers a permission request of this Task.
-#[utoipa::path(post, path = "/namespaces/{namespace}/tasks/{name}/permissions/{id}", tag = "tasks",
-    params(("namespace" = String, Path), ("name" = String, Path), ("id" = String, Path)),
-    request_body = PermissionReply, responses((status = 204)))]
-async fn answer(
-    State(server): State<Arc<Server>>,
-    caller: Caller,
-    at: At,
-    Part(id): Part,
-    Body(reply): Body<PermissionReply>,
-) -> Answer<StatusCode> {
-    let what = ours("update", "tasks", Some(&at.namespace), Some(&at.name));
-    server.reviews.require(&caller, &what).await?;
-    let task: Task = crud::fetch(&server, &caller, &at.namespace, &at.name).await?;
-    may_read(&server, &caller, &at).await?;
-    let agent = agent_of(&server, &task)?;
-    let client = agent_server::client(&server, &agent).await?;
-    // Only requests of this Task: those of other sessions must not be answered through it.
-    if !asked(&client, &agent, &task).await?.iter().any(|permission| permission.id == id) {
-        return Err(ApiError::not_found("this permission request is no longer open"));
-    }
-    client.reply(&id, &reply.into()).await.map_err(|error| failed(&agent, &error))?;
-    Ok(StatusCode::NO_CONTENT)
-}
-
-/// A permission request reveals as much as the log.
-async fn may_read(server: &Server, caller: &Caller, at: &At) -> Answer<()> {
-    server.reviews.require(caller, &core_resource("get", "pods/log", Some(&at.namespace), None)).await
-}
-
 /// The Agent of a Task.
-fn agent_of(server: &Server, task: &Task) -> Answer<Arc<Agent>> {
+pub(super) fn agent_of(server: &Server, task: &Task) -> Answer<Arc<Agent>> {
     let Some(reference) = &task.spec.agent_ref else {
         return Err(ApiError::not_found("the Task has no session yet"));
     };
@@ -153,7 +101,7 @@ fn agent_of(server: &Server, task: &Task) -> Answer<Arc<Agent>> {
 }
 
 /// The id of a Task's session: from its status, or, while it runs, by the Task's identity in the session.
-async fn session_id(client: &OpenCode, agent: &Agent, task: &Task) -> Answer<String> {
+pub(super) async fn session_id(client: &OpenCode, agent: &Agent, task: &Task) -> Answer<String> {
     let known = task.status.as_ref().and_then(|status| status.session.as_ref()?.id.clone());
     if let Some(id) = known.filter(|id| is_id(id)) {
         return Ok(id);
@@ -170,18 +118,8 @@ fn newest_of<'a>(sessions: &'a [Session], uid: &str) -> Option<&'a str> {
 }
 
 /// Whether a text is an id, which may become part of a path.
-fn is_id(id: &str) -> bool {
+pub(super) fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= 128 && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// The open permission requests of the Task's session and of its subagents.
-async fn asked(client: &OpenCode, agent: &Agent, task: &Task) -> Answer<Vec<Permission>> {
-    let id = match session_id(client, agent, task).await {
-        Err(error) if error.status == StatusCode::NOT_FOUND => return Ok(Vec::new()),
-        id => id?,
-    };
-    let asked = client.permissions_of(&id).await.map_err(|error| failed(agent, &error))?;
-    Ok(asked.into_iter().filter(|asked| is_id(&asked.id)).map(Permission::from).collect())
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@
 #![allow(clippy::struct_field_names, reason = "the wire has these names")]
 
 mod agent;
+mod approval;
 mod artifact;
 mod changes;
 mod cron_task;
 pub(crate) mod duration;
 mod graph;
+mod log_search;
 mod login;
 mod object;
 pub mod piece;
@@ -36,10 +38,12 @@ use utoipa::{
 };
 
 pub use agent::{AgentResponse, ShareInfo, ShareRequest, ShareResponse, Slots};
+pub use approval::{ApprovalResponse, Approvals, Permission, PermissionReply, Permissions};
 pub use artifact::{ArtifactFile, ArtifactFiles, ArtifactResponse, Artifacts, Outputs, bytes_of};
 pub use changes::TaskChangesResponse;
 pub use cron_task::{CronTaskResponse, Upcoming, UpcomingTime, blocked};
 pub use graph::{Edge, Graph, Node};
+pub use log_search::{LogMatch, LogSearchResponse, RunMatches};
 pub use login::{
     Allowed, AuthenticatedBy, AuthenticationInfo, Checks, Health, Info, LoginRequest, Namespaces, ProviderInfo,
     Readiness, Ready, WhoAmI,
@@ -51,9 +55,7 @@ pub use secret::{ChangedSecret, NewSecret, SecretList, SecretResponse};
 pub use settings::Settings;
 pub use setup::{SavedObject, SetupFinding, SetupRequest, SetupResponse, SetupTest};
 pub use summary::{AgentLoad, AgentTotals, Bucket, CronTotals, Due, Summary, TaskTotals, UsageTotals};
-pub use task::{
-    ContainerState, Containers, CreateTask, Permission, PermissionReply, Permissions, RunResponse, Runs, TaskResponse,
-};
+pub use task::{ContainerState, Containers, CreateTask, RunResponse, Runs, TaskResponse};
 pub use template::AgentTemplateResponse;
 
 /// An error, for people and programs.

@@ -167,6 +167,8 @@ pub struct LogState {
     pub lines: Option<i64>,
     pub bytes: Option<i64>,
     pub complete: Option<bool>,
+    /// How often lines are missing in between.
+    pub gaps: Option<i32>,
     /// When the log was removed, because of its age or for space.
     pub expired_at: Option<Timestamp>,
 }
@@ -174,7 +176,7 @@ pub struct LogState {
 impl From<&LogStatus> for LogState {
     fn from(logs: &LogStatus) -> Self {
         let expired_at = logs.expired_at.as_ref().map(|at| at.0);
-        Self { lines: logs.lines, bytes: logs.bytes, complete: logs.complete, expired_at }
+        Self { lines: logs.lines, bytes: logs.bytes, complete: logs.complete, gaps: logs.gaps, expired_at }
     }
 }
 
@@ -412,76 +414,6 @@ pub struct ContainerState {
 
 fn container_state() -> RefOr<Schema> {
     one_of(["waiting", "running", "terminated"])
-}
-
-/// Permissions that an agent asks for.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct Permissions {
-    pub permissions: Vec<Permission>,
-}
-
-/// A permission request of an agent, as OpenCode reports it.
-#[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct Permission {
-    /// Answer under this id.
-    pub id: String,
-    /// The session that waits.
-    #[serde(rename = "sessionID")]
-    pub session_id: String,
-    /// Which permission, such as bash.
-    pub permission: Option<String>,
-    /// Patterns that the request covers.
-    pub patterns: Option<Vec<String>>,
-    /// Details of the tool.
-    #[schema(value_type = Option<Object>)]
-    pub metadata: Option<Value>,
-    /// Patterns that the reply `always` allows from now on.
-    pub always: Option<Vec<String>>,
-}
-
-impl From<opencode::Asked> for Permission {
-    fn from(asked: opencode::Asked) -> Self {
-        let opencode::Asked { id, session, permission, patterns, metadata, always } = asked;
-        Self {
-            id,
-            session_id: session,
-            permission: Some(permission),
-            patterns: Some(patterns),
-            metadata: Some(metadata).filter(|metadata| !metadata.is_null()),
-            always: Some(always),
-        }
-    }
-}
-
-/// The answer to a permission request.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct PermissionReply {
-    /// Allow once, allow always, or reject.
-    pub reply: Reply,
-    /// Sent to the agent with a rejection, so that it can try another way.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<String>,
-}
-
-impl From<PermissionReply> for opencode::Reply {
-    fn from(PermissionReply { reply, message }: PermissionReply) -> Self {
-        match reply {
-            Reply::Once => Self::Once,
-            Reply::Always => Self::Always,
-            Reply::Reject => Self::Reject(message),
-        }
-    }
-}
-
-/// How a permission request is answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Reply {
-    Once,
-    Always,
-    Reject,
 }
 
 #[cfg(test)]

@@ -10,9 +10,12 @@ use axum::{
 };
 use base64::Engine as _;
 use futures::{SinkExt as _, StreamExt as _};
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Secret;
 use reqwest::Method;
 use serde_json::{Value, json};
+use server::Options;
+use store::Store;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite;
 
@@ -50,8 +53,11 @@ async fn agent(it: &Harness, token: &str, sessions: Value, permissions: Value) -
         .route(
             "/permission/{id}/reply",
             post(async |State(asked): State<Asked>, Path(id): Path<String>, Json(body): Json<Value>| {
+                if id == "per_lost" {
+                    return StatusCode::NOT_FOUND.into_response();
+                }
                 asked.0.lock().unwrap().push((format!("reply {id}"), None, body));
-                Json(json!(true))
+                Json(json!(true)).into_response()
             }),
         )
         .route(
@@ -133,6 +139,47 @@ async fn permissions_of_a_task_are_listed_and_answered_and_those_of_others_are_n
     assert_eq!(*asked.0.lock().unwrap(), [("reply per_1".to_owned(), None, json!({ "reply": "once" }))]);
     it.set_status("tasks", "a", json!({ "phase": "Completed" })).await;
     assert_eq!(it.get(&it.here("/tasks/a/permissions"), &token).await.1, json!({ "permissions": [] }));
+}
+
+#[tokio::test]
+async fn every_answer_to_a_permission_request_is_recorded_with_who_gave_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::directory(&dir.path().join("store")).unwrap();
+    let it = harness::start_with(Options { results: Some(store.clone()), ..harness::options() }).await;
+    let token = it.owner().await;
+    let ask = |id: &str| json!({ "id": id, "sessionID": "ses_1", "permission": "bash", "patterns": ["curl -H sk0123456789abcdef x"], "metadata": {}, "always": [] });
+    let asked = agent(&it, &token, json!([]), json!([ask("per_1"), ask("per_2"), ask("per_lost")])).await;
+    running_task(&it, &token, "a", Some("ses_1")).await;
+    let approvals = async || it.get(&it.here("/tasks/a/approvals"), &token).await.1;
+    assert_eq!(approvals().await, json!({ "recorded": true, "approvals": [] }));
+
+    let path = |id: &str| it.here(&format!("/tasks/a/permissions/{id}"));
+    assert_eq!(it.post(&path("per_1"), &token, &json!({ "reply": "always" })).await.0, 204);
+    let rejected = json!({ "reply": "reject", "message": "use the mirror" });
+    let by_command = it.http.post(path("per_2")).header("user-agent", "kubeopencode-cli/1.0").bearer_auth(&token);
+    assert_eq!(by_command.json(&rejected).send().await.unwrap().status(), 204);
+    // The server of the Agent refuses this one, so there is no answer.
+    assert_eq!(it.post(&path("per_lost"), &token, &json!({ "reply": "once" })).await.0, 404);
+    assert_eq!(it.post(&path("per_none"), &token, &json!({ "reply": "once" })).await.0, 404);
+    assert_eq!(asked.0.lock().unwrap().len(), 2);
+
+    let found = approvals().await;
+    let all = found["approvals"].as_array().unwrap();
+    assert_eq!(all.len(), 2, "{found}");
+    let (second, first) = (&all[0], &all[1]);
+    let owner = it.get(&it.path("/whoami"), &token).await.1["user"].clone();
+    for (answer, request, reply, via) in [(first, "per_1", "always", "Api"), (second, "per_2", "reject", "CommandLine")]
+    {
+        assert_eq!(
+            (&answer["request"], &answer["reply"], &answer["via"]),
+            (&json!(request), &json!(reply), &json!(via))
+        );
+        assert_eq!((&answer["by"], &answer["epoch"], &answer["accepted"]), (&owner, &json!(1), &json!(true)));
+        assert_eq!((&answer["permission"], &answer["patterns"]), (&json!("bash"), &json!(["curl -H … x"])));
+    }
+    assert_eq!(second["message"], "use the mirror");
+    let stranger = it.user("stranger", json!([])).await;
+    assert_eq!(it.get(&it.here("/tasks/a/approvals"), &stranger).await.0, 403);
 }
 
 #[tokio::test]

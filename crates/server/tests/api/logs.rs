@@ -22,10 +22,13 @@ use domain::{
 use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::{Api, api::PostParams};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+};
 use serde_json::{Value, json};
 use server::Options;
-use store::{Limits, Owner, Run, Store};
+use store::{Archive, End, Limits, Owner, Run, Store};
 use tokio::{
     io,
     net::{TcpListener, TcpStream},
@@ -372,8 +375,9 @@ async fn a_log_carries_the_changes_of_the_workspace() {
     let (_, task) = it.get(&it.here("/tasks/a"), &token).await;
     let task = Owner::new(&it.namespace, task["uid"].as_str().unwrap()).unwrap();
     let patch = store.put_stream(futures::stream::iter([Ok(Bytes::from_static(b"a patch"))]), u64::MAX).await.unwrap();
-    store.publish_patch(&Run { task: task.clone(), epoch: 2 }, patch.digest.clone(), patch.bytes).await.unwrap();
-    assert_eq!(changes().await.1.get("patchBytes"), None, "the patch of another run");
+    let other = Owner::new(&it.namespace, "other").unwrap();
+    store.publish_patch(&Run { task: other, epoch: 1 }, patch.digest.clone(), patch.bytes).await.unwrap();
+    assert_eq!(changes().await.1.get("patchBytes"), None, "the patch of another Task");
     store.publish_patch(&Run { task, epoch: 1 }, patch.digest, patch.bytes).await.unwrap();
     assert_eq!(changes().await.1["patchBytes"], 7);
     let old = Limits { age: Some(SignedDuration::ZERO), ..Limits::default() };
@@ -472,4 +476,112 @@ async fn the_records_of_a_running_task_are_its_conversation() {
     assert_eq!(shown(&messages().await), "one\ntwo\n");
     log.write(&output("completed", "all").to_string());
     assert_eq!(shown(&messages().await), "all");
+}
+
+/// The stored log of a run.
+async fn keep(store: &Store, it: &Harness, uid: &str, epoch: i64, lines: &[&str], end: Option<End>) {
+    let log = Run { task: Owner::new(&it.namespace, uid).unwrap(), epoch }.log();
+    let text: String = lines.iter().map(|line| format!("2026-01-01T00:00:0{epoch}Z {line}\n")).collect();
+    let bytes = text.len() as u64;
+    store.append(&log, 0, text.into_bytes()).await.unwrap();
+    if let Some(end) = end {
+        store.close(&log, End { bytes, ..end }).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_text_in_the_logs_of_all_runs_with_and_without_their_pods() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::directory(&dir.path().join("store")).unwrap();
+    let archive: Arc<dyn Archive> = Arc::new(store.clone());
+    let it = harness::start_with(Options { log_archive: Some(archive), ..harness::options() }).await;
+    let token = it.owner().await;
+    let (node, log) = node(&it).await;
+    running(&it, &token, &node).await;
+    let (_, task) = it.get(&it.here("/tasks/a"), &token).await;
+    let uid = task["uid"].as_str().unwrap();
+    let search = async |query: &str| it.get(&it.here(&format!("/tasks/a/logs/search?{query}")), &token).await;
+
+    // The run has a Pod, and nothing of its log is closed.
+    log.write("\u{1b}[31mErr\u{1b}[0mor: one");
+    log.write("fine");
+    let (status, found) = search("q=error").await;
+    assert_eq!(status, 200, "{found}");
+    let run = &found["runs"][0];
+    assert_eq!((&run["epoch"], &run["matchCount"], &run["lineCount"]), (&json!(1), &json!(1), &json!(2)), "{found}");
+    assert_eq!((&run["matches"][0]["line"], &run["matches"][0]["text"]), (&json!(1), &json!("Error: one")));
+    assert_eq!((&found["incomplete"], &run["missing"]), (&Value::Null, &Value::Null));
+
+    // Two runs that ended, whose Pods are gone.
+    let whole = End { complete: true, lines: 3, bytes: 0, gaps: 0 };
+    keep(&store, &it, uid, 1, &["first error", "fine", "second ERROR"], Some(whole)).await;
+    keep(&store, &it, uid, 2, &["error of run two"], None).await;
+    it.set_status("tasks", "a", json!({ "phase": "Failed", "podName": "a-pod-3", "runEpoch": 3 })).await;
+    let pods: Api<Pod> = Api::namespaced(it.admin.clone(), &it.namespace);
+    pods.delete("a-pod", &DeleteParams::default().grace_period(0)).await.unwrap();
+    let (_, found) = search("q=error").await;
+    let counts: Vec<_> = found["runs"].as_array().unwrap().iter().map(|run| run["matchCount"].clone()).collect();
+    assert_eq!(counts, [0, 1, 2], "{found}");
+    assert_eq!(found["runs"][0]["missing"], "run 3 of Task 'a' has no log");
+    assert!(found["runs"][1]["missing"].as_str().unwrap().contains("the end of this log is lost"), "{found}");
+    let matches = json!([
+        { "line": 1, "time": "2026-01-01T00:00:01Z", "text": "first error" },
+        { "line": 3, "time": "2026-01-01T00:00:01Z", "text": "second ERROR" },
+    ]);
+    let first = json!({ "epoch": 1, "matches": matches, "matchCount": 2, "lineCount": 3 });
+    assert_eq!(found["runs"][2], first);
+    assert_eq!(search("q=error&epoch=1").await.1, json!({ "runs": [first] }));
+    assert_eq!(search("q=ERROR&matchCase=true&epoch=1").await.1["runs"][0]["matchCount"], 1);
+    let (_, cut) = search("q=error&limit=1").await;
+    assert_eq!(cut["incomplete"], "3 lines match, of which the first 1 are listed");
+    assert_eq!(cut["runs"][2]["matches"], json!([]));
+
+    for (query, field) in [
+        ("q=", "q"),
+        ("q=%20", "q"),
+        ("q=a%0Ab", "q"),
+        (&*format!("q={}", "x".repeat(201)), "q"),
+        ("q=a&limit=0", "limit"),
+        ("q=a&limit=2001", "limit"),
+        ("q=a&epoch=0", "epoch"),
+        ("q=a&container=..", "container"),
+    ] {
+        let (status, refused) = search(query).await;
+        assert_eq!((status.as_u16(), &refused["field"]), (400, &json!(field)), "{query}: {refused}");
+    }
+    assert_eq!(search("q=a&epoch=4").await.0, 404);
+    assert_eq!(search("").await.0, 400);
+    let (url, stranger) = (it.here("/tasks/a/logs/search?q=error"), it.user("stranger", json!([])).await);
+    assert_eq!(it.get(&url, &stranger).await.0, 403);
+}
+
+#[tokio::test]
+async fn the_last_event_says_what_a_log_lacks() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::directory(&dir.path().join("store")).unwrap().with_log_limit(400);
+    let archive: Arc<dyn Archive> = Arc::new(store.clone());
+    let it = harness::start_with(Options { log_archive: Some(archive), ..harness::options() }).await;
+    let token = it.owner().await;
+    let task = json!({ "name": "a", "description": "x", "agentRef": { "name": "dev" } });
+    let (_, task) = it.post(&it.here("/tasks"), &token, &task).await;
+    let uid = task["uid"].as_str().unwrap();
+    it.set_status("tasks", "a", json!({ "phase": "Completed", "runEpoch": 2 })).await;
+    let whole = End { complete: true, lines: 2, bytes: 0, gaps: 0 };
+    keep(&store, &it, uid, 1, &["one", "two"], Some(End { gaps: 2, ..whole })).await;
+    let long = ["a line with some text"; 40];
+    keep(&store, &it, uid, 2, &long, Some(End { gaps: 1, ..whole })).await;
+    let last = async |query: &str| {
+        let mut stream = open(&it, &token, query, None).await;
+        let mut last = None;
+        while let Some(message) = stream.next().await {
+            last = Some(message.data);
+        }
+        last.unwrap()
+    };
+    let gaps = last("?run=1").await;
+    assert_eq!(gaps["complete"], false, "{gaps}");
+    assert!(gaps["message"].as_str().unwrap().contains("lines are missing in this log, at 2 place(s)"), "{gaps}");
+    let beyond = last("").await;
+    assert_eq!(beyond.get("complete"), None, "{beyond}");
+    assert!(beyond["message"].as_str().unwrap().ends_with("are left out: it is longer than its limit"), "{beyond}");
 }

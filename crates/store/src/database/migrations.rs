@@ -89,6 +89,18 @@ CREATE VIEW blob_uses (blob, what) AS
     UNION ALL
     SELECT manifest, 'the manifest of cache ' || name || ' of ' || namespace || '/' || scope FROM caches;
 ",
+    "
+-- Answers of people to permission requests of an agent.
+CREATE TABLE approvals (
+    namespace TEXT NOT NULL, uid TEXT NOT NULL, epoch BIGINT NOT NULL,
+    -- Two people may answer one request at the same time, so an answer has an identifier of its own.
+    id TEXT NOT NULL,
+    answered BIGINT NOT NULL, entry BYTEA NOT NULL,
+    -- When the agent accepted the answer.
+    accepted BIGINT,
+    PRIMARY KEY (namespace, uid, epoch, id));
+CREATE INDEX approvals_answered ON approvals (namespace, uid, answered);
+",
 ];
 
 /// The steps that a database lacks, each with its number.

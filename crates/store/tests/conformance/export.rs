@@ -51,6 +51,9 @@ async fn filled(store: &Store) {
     store.publish_patch(&full, patch.digest, 60).await.unwrap();
     store.put_outputs(&full, b"{\"a\":\"b\"}".to_vec()).await.unwrap();
     store.record(&full, b"record".to_vec()).await.unwrap();
+    store.record_approval(&full, "a", b"answer".to_vec()).await.unwrap();
+    store.record_approval(&full, "b", b"another".to_vec()).await.unwrap();
+    store.confirm_approval(&full, "a").await.unwrap();
     let stored = put(store, content(70, 4)).await;
     let cache = NewCache { key: "k1".to_owned(), digest: stored.digest, bytes: 70, files: 1, manifest: b"{}".to_vec() };
     assert_eq!(store.put_cache(&cache_scope(), "npm", cache).await.unwrap(), Published::New);
@@ -74,6 +77,7 @@ async fn same(one: &Store, other: &Store) {
     for listed in runs {
         let run = listed.run;
         assert_eq!(other.settings(&run).await.unwrap(), one.settings(&run).await.unwrap());
+        assert_eq!(other.approvals(&run.task).await.unwrap(), one.approvals(&run.task).await.unwrap());
         let results = one.results(&run).await.unwrap();
         assert_eq!(other.results(&run).await.unwrap(), results);
         for artifact in results.artifacts {

@@ -9,8 +9,8 @@ use std::{
 
 use jiff::{SignedDuration, Timestamp};
 use kubeopencode_store::{
-    Archive as _, ArtifactExpiryCause, Collected, Digest, Error, Limits, MOST_OUTPUT_BYTES, NewArtifact, Owner,
-    Published, Run, RunCursor, RunResults, Store, Stored,
+    Archive as _, ArtifactExpiryCause, Collected, Digest, Error, Limits, MOST_APPROVAL_BYTES, MOST_OUTPUT_BYTES,
+    NewArtifact, Owner, Published, Run, RunCursor, RunResults, Store, Stored,
 };
 
 use crate::{
@@ -35,6 +35,7 @@ pub const CASES: Cases = cases![
     a_killed_publisher_loses_nothing_that_was_acknowledged_and_leaves_nothing_else,
     a_collection_beside_publishers_removes_nothing_that_was_published,
     runs_are_listed_page_by_page_with_the_newest_first,
+    answers_of_people_are_recorded_and_confirmed,
 ];
 
 /// Names the store of a process that publishes until it is killed.
@@ -95,6 +96,42 @@ async fn an_artefact_is_published_once(world: World) {
     assert_eq!(store.manifest(&run, "none").await.unwrap(), None);
     assert_eq!(store.artifact(&run, "none").await.unwrap(), None);
     assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+}
+
+async fn answers_of_people_are_recorded_and_confirmed(world: World) {
+    let (store, place) = world.store().await;
+    let (first, second) = (run("u", 1), run("u", 2));
+    store.record_approval(&first, "a", b"one".to_vec()).await.unwrap();
+    store.confirm_approval(&first, "a").await.unwrap();
+    tick().await;
+    store.record_approval(&second, "b", b"two".to_vec()).await.unwrap();
+    tick().await;
+    store.record_approval(&second, "c", b"three".to_vec()).await.unwrap();
+    // Refused by the agent; a confirmed answer stays.
+    store.withdraw_approval(&second, "c").await.unwrap();
+    store.withdraw_approval(&first, "a").await.unwrap();
+    // An identifier belongs to one run, and is used once.
+    store.confirm_approval(&second, "a").await.unwrap();
+    store.record_approval(&first, "a", b"again".to_vec()).await.unwrap_err();
+    store.record_approval(&run("other", 1), "a", b"other".to_vec()).await.unwrap();
+
+    let store = {
+        drop(store);
+        place.store().await.unwrap()
+    };
+    let found = store.approvals(&first.task).await.unwrap();
+    let entries: Vec<_> = found.iter().map(|found| (found.epoch, &*found.id, &*found.entry)).collect();
+    assert_eq!(entries, [(2, "b", b"two".as_slice()), (1, "a", b"one")]);
+    assert_eq!(found[0].accepted, None);
+    assert!(found[1].accepted.is_some_and(|accepted| accepted >= found[1].answered));
+    let entry = vec![0; MOST_APPROVAL_BYTES + 1];
+    let refusal = store.record_approval(&first, "d", entry).await.unwrap_err();
+    assert!(matches!(refusal, Error::TooLarge { .. }), "{refusal}");
+    let refusal = store.record_approval(&first, "", Vec::new()).await.unwrap_err();
+    assert!(matches!(refusal, Error::Name(..)), "{refusal}");
+    store.remove(&first.task).await.unwrap();
+    assert_eq!(store.approvals(&first.task).await.unwrap(), []);
+    assert_eq!(store.approvals(&run("other", 1).task).await.unwrap().len(), 1);
 }
 
 async fn of_many_publishers_one_is_first(world: World) {

@@ -33,6 +33,7 @@ export function PermissionPanel({ task }: { task: Task }) {
       toast.done(reply === "reject" ? "Rejected." : "Allowed. The agent continues.");
       setReason("");
       void cache.invalidateQueries({ queryKey: keys.permissions(task.namespace, task.name) });
+      void cache.invalidateQueries({ queryKey: keys.approvals(task.namespace, task.name) });
     },
   });
   const requests = task.phase === "Running" ? (asked.data?.permissions ?? []) : [];

@@ -14,6 +14,7 @@ import { formatDuration } from "../../lib/time";
 import { ContextList } from "../ContextList";
 import styles from "../Detail.module.css";
 import { LabelList } from "../LabelList";
+import { ApprovalsCard } from "./ApprovalsCard";
 import { CachesCard } from "./CachesCard";
 import { OutputsCard } from "./OutputsCard";
 import { PublishedLink } from "./PublishedLink";
@@ -25,6 +26,19 @@ function createdBy({ namespace, createdBy: user, createdWith, cronTask }: Task):
   if (user) return user;
   if (cronTask) return <ObjectLink kind="CronTask" namespace={namespace} name={cronTask} withKind />;
   return createdWith && `program ${createdWith}`;
+}
+
+/** Size of the archived log, and what it lacks. */
+function logFacts({ lines, bytes: size, complete, gaps, expiredAt }: NonNullable<Task["logs"]>): string {
+  return [
+    plural(lines ?? 0, "line"),
+    bytes(size ?? 0),
+    complete === false && "the end is lost",
+    gaps && `lines are missing in ${plural(gaps, "place")}`,
+    expiredAt && "expired",
+  ]
+    .filter(Boolean)
+    .join(", ");
 }
 
 export function TaskOverview({ task }: { task: Task }) {
@@ -77,11 +91,7 @@ export function TaskOverview({ task }: { task: Task }) {
             ["Priority", task.priority ? String(task.priority) : undefined],
             ["Timeout", task.timeout && formatDuration(task.timeout)],
             ["Pod", task.podName && <code>{task.podName}</code>],
-            [
-              "Log",
-              task.logs?.lines !== undefined &&
-                `${plural(task.logs.lines, "line")}, ${bytes(task.logs.bytes ?? 0)}${task.logs.complete === false ? ", incomplete" : ""}`,
-            ],
+            ["Log", task.logs?.lines !== undefined && logFacts(task.logs)],
             ["Published", task.published && <PublishedLink key="published" published={task.published} />],
             ["Created", <Ago key="created" at={task.createdAt} />],
             ["Created by", createdBy(task)],
@@ -105,6 +115,7 @@ export function TaskOverview({ task }: { task: Task }) {
       <Card title="Conditions">
         <ConditionList conditions={task.conditions} />
       </Card>
+      <ApprovalsCard task={task} />
       {(task.runEpoch ?? 0) > 1 && <TaskRuns task={task} />}
     </div>
   );

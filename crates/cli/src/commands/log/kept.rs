@@ -8,12 +8,13 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use store::{Archive, ArchivedLog, Log, Owner, Run, Selection, Store};
 
-use super::{LogArgs, write};
+use super::{Filter, LogArgs, write};
 use crate::{
     commands::{
         connect::{Cluster, Source},
         output::note,
         problem::{Answer, Problem},
+        size::size,
     },
     log_archive::LogArchiveArg,
 };
@@ -56,8 +57,12 @@ impl KeptLog {
         let since = args.since.and_then(|span| Timestamp::now().checked_sub(span).ok());
         let wanted = Selection { after: None, since, tail: args.tail.map(u64::from) };
         let mut lines = Box::pin(store::read(Arc::clone(&self.archive), self.log.clone(), wanted));
+        let mut filter = Filter::of(args);
         while let Some(line) = lines.next().await {
             let (place, line) = line?;
+            if !filter.shows(&line.text) {
+                continue;
+            }
             let stamp = place.filter(|_| args.timestamps).map(|place| format!("{} ", place.time)).unwrap_or_default();
             write(&[stamp.as_bytes(), &record::visible(&line.text), b"\n"].concat())?;
         }
@@ -68,6 +73,15 @@ impl KeptLog {
             note("the end of this log is lost: its Pod went before all of it was kept");
         } else if node_gaps {
             note("lines are missing in this log: the node had thrown them away before they were kept");
+        }
+        if self.kept.expired.is_none() {
+            filter.report(args);
+            if self.kept.left_out > 0 && filter.wanted.is_some() {
+                note(&format!(
+                    "{} in the middle of this log are left out, and were not searched: it is longer than its limit",
+                    size(self.kept.left_out)
+                ));
+            }
         }
         Ok(())
     }

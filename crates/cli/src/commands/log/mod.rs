@@ -6,7 +6,10 @@ mod position;
 
 use std::{future::Future, time::Duration};
 
-use domain::contract::record;
+use domain::{
+    contract::record,
+    run::log_search::{self, NotSearchable, Wanted},
+};
 use futures::AsyncBufReadExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -17,7 +20,10 @@ use kube::{
 };
 use tokio::sync::mpsc;
 
-use super::problem::{Answer, Problem};
+use super::{
+    output::note,
+    problem::{Answer, Problem},
+};
 pub use container::choose;
 use container::{has_ended, has_started};
 use position::Position;
@@ -40,6 +46,45 @@ pub struct LogArgs {
     /// Put the time in front of each line.
     #[arg(long)]
     pub timestamps: bool,
+    /// Only lines that contain this text, in upper or lower case.
+    #[arg(long, value_name = "TEXT", value_parser = searchable)]
+    pub grep: Option<String>,
+    /// With --grep: distinguish upper and lower case.
+    #[arg(long, requires = "grep")]
+    pub match_case: bool,
+}
+
+fn searchable(text: &str) -> Result<String, NotSearchable> {
+    Wanted::new(text, true).map(|_| text.to_owned())
+}
+
+/// The lines that the user wants to see.
+#[derive(Debug)]
+struct Filter {
+    /// What they contain; `None` for all lines.
+    wanted: Option<Wanted>,
+    found: bool,
+}
+
+impl Filter {
+    fn of(args: &LogArgs) -> Self {
+        let wanted = args.grep.as_deref().and_then(|text| Wanted::new(text, args.match_case).ok());
+        Self { wanted, found: false }
+    }
+
+    /// Whether to show a line, given without its time.
+    fn shows(&mut self, text: &[u8]) -> bool {
+        let shows = self.wanted.as_ref().is_none_or(|wanted| wanted.find(&log_search::shown(text)).is_some());
+        self.found |= shows;
+        shows
+    }
+
+    /// Says that no line contains the text.
+    fn report(&self, args: &LogArgs) {
+        if let Some(text) = args.grep.as_deref().filter(|_| !self.found) {
+            note(&format!("no line of this log contains '{}'", super::screen::line(text)));
+        }
+    }
 }
 
 /// Sends the log of a Pod line by line; with `follow`, until its container has ended.
@@ -59,11 +104,28 @@ pub async fn pump(
         return Err(Problem::not_found(format!("Pod '{pod}' is gone, and its log with it")));
     };
     let container = choose(&found, args.container.as_deref())?;
+    let mut filter = Filter::of(args);
+    let read = read(pods, pod, &container, args, follow, &mut filter, lines).await;
+    if read.is_ok() && !lines.is_closed() {
+        filter.report(args);
+    }
+    read
+}
+
+async fn read(
+    pods: &Api<Pod>,
+    pod: &str,
+    container: &str,
+    args: &LogArgs,
+    follow: bool,
+    filter: &mut Filter,
+    lines: &mpsc::Sender<Vec<u8>>,
+) -> Answer<()> {
     let mut position = Position::default();
     loop {
         let first = position.last().is_none();
         let params = LogParams {
-            container: Some(container.clone()),
+            container: Some(container.to_owned()),
             follow,
             since_seconds: args.since.filter(|_| first).and_then(|span| i64::try_from(span.as_secs().max(1)).ok()),
             // Round down: kube would round up, past lines that are needed.
@@ -73,12 +135,12 @@ pub async fn pump(
             timestamps: true,
             ..LogParams::default()
         };
-        let read = copy(pods, pod, &params, args.timestamps, &mut position, lines).await;
+        let read = copy(pods, pod, &params, args.timestamps, &mut position, filter, lines).await;
         if lines.is_closed() || !follow {
             return read;
         }
         match pods.get_opt(pod).await {
-            Ok(Some(pod)) if !has_ended(&pod, &container) => {}
+            Ok(Some(pod)) if !has_ended(&pod, container) => {}
             // A container that is gone or has ended writes nothing more.
             Ok(_) => return Ok(()),
             Err(kube::Error::Api(status)) => return Err(Problem::from_status(&status)),
@@ -96,6 +158,7 @@ async fn copy(
     params: &LogParams,
     timestamps: bool,
     position: &mut Position,
+    filter: &mut Filter,
     lines: &mpsc::Sender<Vec<u8>>,
 ) -> Answer<()> {
     let mut stream = pods.log_stream(pod, params).await?;
@@ -105,7 +168,7 @@ async fn copy(
             return Ok(());
         }
         let (stamp, text) = split(&line);
-        if stamp.is_none_or(|stamp| position.is_new(stamp)) {
+        if stamp.is_none_or(|stamp| position.is_new(stamp)) && filter.shows(text) {
             let shown = record::visible(if timestamps { &line } else { text });
             if lines.send(shown.into_owned()).await.is_err() {
                 return Ok(());
@@ -213,6 +276,21 @@ mod tests {
             async move { Ok::<_, std::convert::Infallible>(Response::new(Body::from(body))) }
         });
         Client::new(service, "default")
+    }
+
+    #[test]
+    fn only_lines_with_the_text_are_shown() {
+        let shown = |text: &str, match_case| {
+            let args = LogArgs { grep: Some(text.to_owned()), match_case, ..LogArgs::default() };
+            let mut filter = Filter::of(&args);
+            let log = ["an \u{1b}[31mErr\u{1b}[0mor\n", "fine\n", "no error\n"];
+            log.map(|line| filter.shows(line.as_bytes()))
+        };
+        assert_eq!(shown("error", false), [true, false, true]);
+        assert_eq!(shown("error", true), [false, false, true]);
+        assert_eq!(shown("31m", false), [false; 3], "colours are not text");
+        let mut all = Filter::of(&LogArgs::default());
+        assert!(all.shows(b"anything"));
     }
 
     #[tokio::test]

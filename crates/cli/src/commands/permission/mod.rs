@@ -9,14 +9,17 @@ use kube::{Api, ResourceExt as _};
 use super::{
     connect::{Cluster, ClusterArgs},
     exit::Exit,
-    output::print,
+    output::{note, print},
     problem::{Answer, Problem},
+    rest::{Rest, ServerArg, percent_encoded, task_path},
     screen::{Screen, line},
     table::Table,
     task::follow,
     tunnel::{self, Tunnel},
 };
 use opencode::{Asked, Reply};
+use serde::Deserialize;
+use serde_json::{Value, json};
 use server::{Server, describe};
 
 /// Arguments of `approve` and `deny`.
@@ -34,6 +37,8 @@ pub struct Args {
     /// Only show what the agent asks.
     #[arg(short, long)]
     list: bool,
+    #[command(flatten)]
+    server: ServerArg,
     #[command(flatten)]
     pub(super) cluster: ClusterArgs,
 }
@@ -75,30 +80,76 @@ async fn answer(cluster: Cluster, args: Args, reply: Reply) -> Answer<Exit> {
     if Exit::of_task(&task).is_some() {
         return Err(Problem::new(format!("Task '{name}' has ended, so no request is open")));
     }
-    // The tunnel must stay open while the server is used.
-    let (server, _tunnel) = open(&cluster, &task).await?;
-    let asked = server.requests_of(&task).await?;
-    if args.list {
-        print(&table(&asked).show(&Screen::stdout()))?;
-        return Ok(Exit::Success);
+    let Some(agent) = &task.spec.agent_ref else {
+        return Err(Problem::new(format!(
+            "Task '{name}' runs in a Pod of its own, which has no server that could be answered"
+        ))
+        .next("run it on an Agent (agentRef), or allow what it needs in the template's permissions"));
+    };
+    match args.server.connect(&cluster).await {
+        Ok(rest) => by_rest(&cluster, &rest, &name, &args, &reply).await,
+        Err(problem) if args.server.is_named() => Err(problem),
+        Err(_) => by_tunnel(&cluster, &agent.name, &task, &args, &reply).await,
     }
-    for request in choose(&name, asked, args.request.as_deref(), args.all)? {
-        server.answer(&request, &reply).await?;
-        let result = if matches!(reply, Reply::Reject(_)) { "denied" } else { "approved" };
-        print(&format!("{result}: {}\n", describe(&request)))?;
+}
+
+/// Answers by the KubeOpenCode server, which records who answered.
+async fn by_rest(cluster: &Cluster, rest: &Rest, name: &str, args: &Args, reply: &Reply) -> Answer<Exit> {
+    let Permissions { permissions } = rest.read(&task_path(cluster, name, "/permissions", &[])).await?;
+    for request in chosen(name, permissions, args)? {
+        let path = format!("/permissions/{}", percent_encoded(&request.id));
+        rest.send(&task_path(cluster, name, &path, &[]), &body(reply)).await?;
+        report(&request, reply)?;
     }
     Ok(Exit::Success)
 }
 
-async fn open(cluster: &Cluster, task: &Task) -> Answer<(Server, Tunnel)> {
-    let Some(agent) = &task.spec.agent_ref else {
-        return Err(Problem::new(format!(
-            "Task '{}' runs in a Pod of its own, which has no server that could be answered",
-            task.name_any()
-        ))
-        .next("run it on an Agent (agentRef), or allow what it needs in the template's permissions"));
-    };
-    let agent = tunnel::find(cluster, &agent.name).await?;
+/// Answers on the server of the Agent.
+async fn by_tunnel(cluster: &Cluster, agent: &str, task: &Task, args: &Args, reply: &Reply) -> Answer<Exit> {
+    // The tunnel must stay open while the server is used.
+    let (server, _tunnel) = open(cluster, agent).await?;
+    let chosen = chosen(&task.name_any(), server.requests_of(task).await?, args)?;
+    for request in &chosen {
+        server.answer(request, reply).await?;
+        report(request, reply)?;
+    }
+    if !chosen.is_empty() {
+        note("the answer is not recorded: only a KubeOpenCode server does that; name it with --server URL");
+    }
+    Ok(Exit::Success)
+}
+
+/// What the agent asks, from the KubeOpenCode server.
+#[derive(Deserialize)]
+struct Permissions {
+    permissions: Vec<Asked>,
+}
+
+/// The requests to answer. With --list, they are printed and none is answered.
+fn chosen(task: &str, asked: Vec<Asked>, args: &Args) -> Answer<Vec<Asked>> {
+    if args.list {
+        print(&table(&asked).show(&Screen::stdout()))?;
+        return Ok(Vec::new());
+    }
+    choose(task, asked, args.request.as_deref(), args.all)
+}
+
+fn body(reply: &Reply) -> Value {
+    match reply {
+        Reply::Once => json!({ "reply": "once" }),
+        Reply::Always => json!({ "reply": "always" }),
+        Reply::Reject(None) => json!({ "reply": "reject" }),
+        Reply::Reject(Some(message)) => json!({ "reply": "reject", "message": message }),
+    }
+}
+
+fn report(request: &Asked, reply: &Reply) -> Answer<()> {
+    let result = if matches!(reply, Reply::Reject(_)) { "denied" } else { "approved" };
+    print(&format!("{result}: {}\n", describe(request)))
+}
+
+async fn open(cluster: &Cluster, agent: &str) -> Answer<(Server, Tunnel)> {
+    let agent = tunnel::find(cluster, agent).await?;
     let password = tunnel::password(cluster, &agent).await?;
     let pods: Api<Pod> = cluster.api();
     let tunnel = Tunnel::open(pods, tunnel::pod(cluster, &agent).await?, tunnel::port(&agent), None).await?;
@@ -140,8 +191,6 @@ fn table(asked: &[Asked]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn asked(ids: &[&str]) -> Vec<Asked> {

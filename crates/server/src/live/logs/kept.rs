@@ -71,6 +71,15 @@ impl KeptLog {
         (gaps > 0).then(|| format!("lines are missing in this log, at {gaps} place(s): the node had thrown them away"))
     }
 
+    /// A sentence about all lines that are not there: those that are missing, and those beyond the limit of the log.
+    pub(super) fn lacks(&self) -> Option<String> {
+        let left_out = self.kept.left_out;
+        let beyond = (left_out > 0 && self.kept.expired.is_none())
+            .then(|| format!("{left_out} bytes in the middle of this log are left out: it is longer than its limit"));
+        let all: Vec<String> = self.missing().into_iter().chain(beyond).collect();
+        (!all.is_empty()).then(|| all.join("; "))
+    }
+
     /// The requested lines after `last`.
     pub(super) fn lines(&self, wanted: &Wanted, last: Option<Position>) -> Lines {
         store::read(Arc::clone(&self.archive), self.log.clone(), wanted.selection(last)).boxed()

@@ -7,6 +7,7 @@
 mod kept;
 mod pod;
 mod query;
+pub(crate) mod search;
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -65,7 +66,7 @@ type Lines = BoxStream<'static, io::Result<(Option<Position>, Line)>>;
 
 /// Routes under `/api/v1`.
 pub fn routes() -> OpenApiRouter<Arc<Server>> {
-    OpenApiRouter::new().routes(routes!(logs)).routes(routes!(containers))
+    OpenApiRouter::new().routes(routes!(logs)).routes(routes!(containers)).routes(routes!(search::search))
 }
 
 /// The log of a Task: of one that waits, works or has ended.
@@ -234,14 +235,16 @@ fn failure(text: &str) -> Event {
     message(&json!({ "type": "error", "message": text }))
 }
 
-/// The last event of a stream, and whether lines are missing before it.
-fn complete(task: &Task, whole: bool) -> Event {
-    let phase = format!("{:?}", phase(task));
-    message(&if whole {
-        json!({ "type": "complete", "phase": phase })
-    } else {
-        json!({ "type": "complete", "phase": phase, "complete": false })
-    })
+/// The last event of a stream, and what the log lacks: lines that were lost, or lines beyond its limit.
+fn complete(task: &Task, kept: Option<&KeptLog>) -> Event {
+    let mut last = json!({ "type": "complete", "phase": format!("{:?}", phase(task)) });
+    if kept.is_some_and(|kept| kept.missing().is_some()) {
+        last["complete"] = false.into();
+    }
+    if let Some(lacks) = kept.and_then(KeptLog::lacks) {
+        last["message"] = lacks.into();
+    }
+    message(&last)
 }
 
 /// Streams the log until the Task has ended and all lines are sent.
@@ -329,16 +332,16 @@ fn follow(
                 continue;
             }
             if sent_all && (is_over(&task, run) || !wanted.follow) {
-                let missing = kept.filter(|_| over).and_then(|kept| kept.missing());
-                if let Some(missing) = &missing {
-                    yield info(missing);
+                let kept = kept.filter(|_| over);
+                if let Some(missing) = kept.as_ref().and_then(KeptLog::missing) {
+                    yield info(&missing);
                 }
-                yield complete(&task, missing.is_none());
+                yield complete(&task, kept.as_ref());
                 break;
             }
             if server.caches.tasks.object(&key).is_none() && server.caches.tasks.is_complete() {
                 yield failure("the Task was deleted");
-                yield complete(&task, true);
+                yield complete(&task, None);
                 break;
             }
             let pause = if pod.is_some() { PREPARING } else { WAITING };

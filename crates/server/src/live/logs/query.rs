@@ -74,6 +74,13 @@ impl Wanted {
         }
     }
 
+    /// All lines so far of a container that a caller may have named.
+    pub(super) fn of_container(container: Option<&str>) -> Answer<Self> {
+        let container = container.map(str::to_owned);
+        let query = LogQuery { container, follow: Some(false), ..LogQuery::default() };
+        Self::read(&query, Timestamp::UNIX_EPOCH)
+    }
+
     pub(super) fn read(query: &LogQuery, now: Timestamp) -> Answer<Self> {
         let container = query.container.clone().filter(|name| !name.is_empty());
         let any_container = container.is_none();
