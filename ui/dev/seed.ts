@@ -345,7 +345,7 @@ function tasks(store: Store, many: number): void {
         ? { templateRef: { name: namespace === "shop" ? "node" : "python" } }
         : { agentRef: { name: namespace === "shop" ? (i % 3 === 0 ? "reviewer" : "web-dev") : "docs" } }),
       podName: `${name}-pod`,
-      runEpoch: 1,
+      runEpoch: i % 7 === 0 ? 2 : 1,
       attempt: 1,
       createdAt: iso(created),
       timings: {

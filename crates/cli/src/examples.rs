@@ -234,6 +234,29 @@ mod tests {
         }
     }
 
+    /// Commands in blocks of shell commands.
+    #[test]
+    fn every_command_in_the_documentation_can_be_pasted() {
+        let repository = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let pages = std::fs::read_dir(repository.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+        let pages = pages.filter(|path| path.extension().is_some_and(|end| end == "md"));
+        let mut checked = 0;
+        for page in pages.chain([repository.join("README.md")]) {
+            let text = std::fs::read_to_string(&page).unwrap();
+            let blocks = text.split("```sh\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0));
+            for line in blocks.flat_map(str::lines).filter(|line| line.contains("kubeopencode ")) {
+                let words = words(line);
+                if words.len() > 1
+                    && let Err(error) = crate::command().try_get_matches_from(&words)
+                {
+                    panic!("{}: {line}: {error}", page.display());
+                }
+                checked += 1;
+            }
+        }
+        assert!(checked > 30, "only {checked} commands were found");
+    }
+
     /// Commands in messages, with `{name}` and the like in place of names.
     #[test]
     fn every_command_in_a_message_can_be_pasted() {

@@ -2,6 +2,7 @@
 
 mod admission;
 mod derived;
+mod docs;
 mod examples;
 mod hostile;
 mod kubectl;

@@ -23,7 +23,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 use server::{Access, Listening, Options};
-use store::{NewArtifact, Owner, Published, Run, Store};
+use store::{Archive as _, End, NewArtifact, Owner, Published, Run, Store};
 use tokio::task::JoinHandle;
 
 use crate::{
@@ -323,6 +323,119 @@ async fn a_store_is_checked_collected_and_copied_without_a_cluster() {
     let records = it.at("backup/records.db").display().to_string();
     let blobs = it.at("backup/blobs").display().to_string();
     assert_eq!(store(&["check", "--records", &records, "--blobs", &blobs]).code(), Some(1));
+}
+
+/// The blocks of shell commands of a page of the documentation, below a heading.
+fn documented(page: &str, heading: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once(&format!("\n## {heading}\n")).unwrap_or_else(|| panic!("{page} has no {heading}"));
+    let section = rest.split("\n## ").next().unwrap();
+    section.split("```sh\n").skip(1).map(|rest| rest.split_once("```").unwrap().0.to_owned()).collect()
+}
+
+impl Results {
+    /// Runs a block of the documentation in a directory, with the program, kubectl and git on the PATH.
+    fn paste(&self, block: &str, directory: &Path, env: &[(&str, &Path)]) -> String {
+        let program = Path::new(env!("CARGO_BIN_EXE_kubeopencode")).parent().unwrap().to_owned();
+        let kubectl = self.world.cluster.kubectl().parent().unwrap().to_owned();
+        let known = std::env::var_os("PATH").unwrap();
+        let path = std::env::join_paths([program, kubectl].into_iter().chain(std::env::split_paths(&known))).unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-e", "-c", block]).current_dir(directory).env("PATH", path).env("HOME", self.world.directory());
+        command.env("KUBECONFIG", self.world.directory().join("config"));
+        command.env("KUBEOPENCODE_SERVER", &self.url).env("KUBEOPENCODE_TOKEN", &self.token);
+        let ran = self.world.finish(command.envs(env.iter().copied()));
+        assert_eq!(ran.code(), Some(0), "{block}\n{}", ran.text());
+        ran.stdout()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_page_on_results_work() {
+    let it = Results::start().await;
+    let update = it.task("update-dependencies").await;
+    it.publish_patch(&Run { task: update, epoch: 2 }, PATCH).await;
+    let outputs = json!({"outputs": {"pages": "12"}});
+    let outputs = json!({"phase": "Completed", "runEpoch": 1, "podName": "build-site-pod", "result": outputs});
+    it.world.create("Task", "build-site", json!({"description": "x", "agentRef": {"name": "dev"}}), outputs).await;
+    let built = it.world.tasks().get("build-site").await.unwrap();
+    let built = Owner::new(&it.world.namespace, built.metadata.uid.as_deref().unwrap()).unwrap();
+    let run = Run { task: built, epoch: 1 };
+    it.publish(&run, "site", &[("dist/index.html", "<h1>Hello</h1>\n"), ("dist/app.js", "run()\n")]).await;
+    it.store.put_outputs(&run, br#"{"pages":"12"}"#.to_vec()).await.unwrap();
+    let lines = b"2026-01-01T00:00:00Z GET /a 404\n2026-01-01T00:00:01Z fine\n".to_vec();
+    let end = End { complete: true, lines: 2, bytes: lines.len() as u64, gaps: 0 };
+    let logs = it.at("logs");
+    let archive = store::open(&logs.display().to_string(), store::LOG_LIMIT).unwrap();
+    archive.append(&run.log(), 0, lines).await.unwrap();
+    archive.close(&run.log(), end).await.unwrap();
+
+    let checkout = it.at("checkout");
+    fs::create_dir(&checkout).unwrap();
+    git(&checkout, &["init", "--quiet", "--initial-branch=main"]);
+    fs::create_dir(checkout.join("app")).unwrap();
+    fs::write(checkout.join("app/main.rs"), "fn main() {\n    old();\n}\n").unwrap();
+    git(&checkout, &["add", "."]);
+    git(&checkout, &["commit", "--quiet", "-m", "first"]);
+    let paste = |heading: &str| {
+        let blocks = documented("results.md", heading);
+        assert!(!blocks.is_empty(), "{heading} has no commands");
+        blocks.iter().map(|block| it.paste(block, &checkout, &[])).collect::<String>()
+    };
+    assert!(paste("Changes").starts_with(PATCH));
+    assert!(fs::read_to_string(checkout.join("app/main.rs")).unwrap().contains("new()"));
+    assert!(paste("Artifacts").ends_with("<h1>Hello</h1>\n"));
+    assert_eq!(fs::read_to_string(checkout.join("site/dist/app.js")).unwrap(), "run()\n");
+    assert_eq!(paste("Outputs"), "12\n12");
+    let [log] = documented("results.md", "Log").try_into().unwrap();
+    let found = it.paste(&log, &checkout, &[("KUBEOPENCODE_LOG_ARCHIVE", &logs)]);
+    assert_eq!(found, "GET /a 404\nGET /a 404\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_steps_of_backup_and_restore_bring_everything_back() {
+    let it = Results::start().await;
+    let task = it.task("fix").await;
+    let run = Run { task: task.clone(), epoch: 1 };
+    it.publish(&run, "dist", &[("a", "content")]).await;
+    it.publish_patch(&run, PATCH).await;
+    it.store.put_outputs(&run, b"{}".to_vec()).await.unwrap();
+    it.store.record_approval(&run, "answer", b"{}".to_vec()).await.unwrap();
+    it.store.record(&run, b"record".to_vec()).await.unwrap();
+    let (state, backup) = (it.at("."), it.at("backup"));
+    let paste = |block: &str, state: &Path| {
+        let block = block.replace("/backup", &backup.display().to_string());
+        let (records, blobs) = (it.at("moved/records.db"), it.at("moved/blobs"));
+        let env = [("KUBEOPENCODE_STATE_DIR", state), ("RECORDS", &*records), ("BLOBS", &*blobs)];
+        it.paste(&block, &it.world.directory(), &env)
+    };
+    for block in documented("storage.md", "Check and clean") {
+        paste(&block, &state);
+    }
+    let [save, restore] = documented("storage.md", "Back up and restore").try_into().unwrap();
+    assert!(paste(&save, &state).contains("1 run"));
+
+    // On another machine, whose store is empty.
+    let other = it.at("other");
+    Store::directory(&other.join("store")).unwrap();
+    paste(&restore, &other);
+    let restored = Store::directory(&other.join("store")).unwrap();
+    assert_eq!(restored.results(&run).await.unwrap(), it.store.results(&run).await.unwrap());
+    assert_eq!(restored.records(&task).await.unwrap(), it.store.records(&task).await.unwrap());
+    assert_eq!(restored.approvals(&task).await.unwrap(), it.store.approvals(&task).await.unwrap());
+    for block in documented("storage.md", "Move to another back end") {
+        assert!(paste(&block, &state).contains("1 run"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_page_on_workspaces_work() {
+    let it = Results::start().await;
+    it.task("build").await;
+    let blocks = documented("workspaces.md", "A claim of its own");
+    assert!(it.paste(&blocks.concat(), &it.world.directory(), &[]).contains("build"));
+    assert!(it.world.tasks().get("build").await.is_err());
 }
 
 /// The file of a blob.
