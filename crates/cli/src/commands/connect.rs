@@ -15,6 +15,8 @@ use kube::{
 use super::problem::{Answer, Problem};
 
 /// Environment variable with a kubeconfig for this program alone.
+/// Environment variable with the namespace of commands without `--namespace`.
+const OWN_NAMESPACE: &str = "KUBEOPENCODE_NAMESPACE";
 const OWN_KUBECONFIG: &str = "KUBEOPENCODE_KUBECONFIG";
 /// Environment variable with the directory of the platform on one machine.
 const STATE_DIR: &str = "KUBEOPENCODE_STATE_DIR";
@@ -29,7 +31,7 @@ pub struct ClusterArgs {
     /// Context of the kubeconfig to use instead of its current one.
     #[arg(long, alias = "kube-context", value_name = "NAME")]
     pub(super) context: Option<String>,
-    /// Namespace to use instead of the context's own.
+    /// Namespace to use instead of $KUBEOPENCODE_NAMESPACE or the context's own.
     #[arg(short, long, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -67,8 +69,10 @@ impl ClusterArgs {
             })?,
         };
         let server = config.cluster_url.to_string();
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let other_namespace = namespace != config.default_namespace;
+        let usual = env::var(OWN_NAMESPACE).ok().filter(|name| !name.is_empty());
+        let usual = usual.unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = self.namespace.clone().unwrap_or_else(|| usual.clone());
+        let other_namespace = namespace != usual;
         config.connect_timeout = Some(Duration::from_secs(10));
         let client = Client::try_from(config.clone())?;
         let server = server.trim_end_matches('/').to_owned();

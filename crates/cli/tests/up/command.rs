@@ -13,7 +13,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_kubeopencode");
 /// The start takes well below a second; a machine that builds at the same time needs longer.
 pub const LIMIT: Duration = Duration::from_mins(1);
 
-fn program(args: &[&str]) -> Command {
+pub fn program(args: &[&str]) -> Command {
     // As a script starts it in the background: with signals that it, and all that it starts, would ignore.
     let mut command = Command::new("sh");
     command

@@ -2,7 +2,7 @@ use std::{fs, net::Ipv4Addr, os::unix::fs::PermissionsExt as _, path::Path};
 
 use blackbox::git_server::GitServer;
 
-use crate::command::{LIMIT, Up, run};
+use crate::command::{LIMIT, Up, program, run};
 
 /// A Deployment whose Pods do nothing for long, and a mark by which their processes are found.
 fn sleeper(mark: &str) -> String {
@@ -30,6 +30,69 @@ fn processes(mark: &str) -> usize {
     let wanted = format!("sleep\u{0}98{mark}\u{0}");
     let all = fs::read_dir("/proc").unwrap().flatten();
     all.filter(|entry| fs::read(entry.path().join("cmdline")).is_ok_and(|line| line == wanted.as_bytes())).count()
+}
+
+/// A setting of the environment, which the Agent's template or the configuration may replace.
+#[test]
+fn explain_names_the_layer_that_set_the_service_account_and_the_pull_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    let variables =
+        [("KUBEOPENCODE_SERVICE_ACCOUNT", "builder"), ("KUBEOPENCODE_IMAGE_PULL_SECRETS", "registry,mirror")];
+    let up = Up::start_with(&dir.path().join("state"), &["--in-memory", "--host-images", "--port", "0"], &variables);
+    up.kubectl(&["create", "namespace", "team"]);
+    let manifest = dir.path().join("layers.yaml");
+    let objects = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: builder, namespace: team}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: releaser, namespace: team}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {name: plain, namespace: team}
+spec: {command: ['true']}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: AgentTemplate
+metadata: {name: release, namespace: team}
+spec: {command: ['true'], serviceAccountName: releaser}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {name: plain, namespace: team}
+spec: {description: x, templateRef: {name: plain}}
+---
+apiVersion: kubeopencode.io/v1alpha1
+kind: Task
+metadata: {name: release, namespace: team}
+spec: {description: x, templateRef: {name: release}}
+";
+    fs::write(&manifest, objects).unwrap();
+    up.kubectl(&["apply", "-f", manifest.to_str().unwrap()]);
+    let environment = "the controller's environment";
+    for (task, account, origin) in
+        [("plain", "builder", environment), ("release", "releaser", "AgentTemplate 'release'")]
+    {
+        up.kubectl(&["wait", "-n", "team", &format!("task/{task}"), "--for=jsonpath={.status.phase}=Completed"]);
+        let pod = ["get", "pod", &format!("{task}-pod"), "-n", "team", "-o", "jsonpath={.spec.serviceAccountName}"];
+        assert_eq!(up.kubectl(&pod), account);
+        let mut explain = program(&["explain", task]);
+        explain.env("KUBECONFIG", &up.kubeconfig).env("KUBEOPENCODE_NAMESPACE", "team");
+        let output = explain.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let row = |name: &str| {
+            let row = text.lines().find(|line| line.trim_start().starts_with(name));
+            row.unwrap_or_else(|| panic!("no {name}: {text}")).to_owned()
+        };
+        let row_of_account = row("agent.serviceAccountName");
+        assert!(row_of_account.contains(account) && row_of_account.ends_with(origin), "{row_of_account}");
+        let secrets = row("agent.imagePullSecrets");
+        assert!(secrets.contains("registry") && secrets.ends_with(environment), "{secrets}");
+    }
 }
 
 #[test]

@@ -56,3 +56,29 @@ test("the published branch and its merge request are shown", () => {
   expect(screen.getByText("agents/t")).toBeInTheDocument();
   expect(screen.getByRole("link", { name: "Merge request !12" })).toHaveAttribute("href", url);
 });
+
+test("the answers to permission requests are listed with who gave them", async () => {
+  const answer = {
+    epoch: 2,
+    request: "per_1",
+    permission: "bash",
+    patterns: ["git push *"],
+    at: "2026-01-01T00:00:00Z",
+  };
+  const approvals = [
+    { ...answer, reply: "reject", message: "push to a branch", by: "ada", via: "Page", accepted: true },
+    { ...answer, epoch: 1, reply: "always", by: "ci", via: "CommandLine" },
+  ];
+  stubServer(({ address }) => ({ body: address.endsWith("/approvals") ? { recorded: true, approvals } : {} }));
+  renderPage(<TaskOverview task={aTask({ phase: "Completed", runEpoch: 1, agentRef: { name: "dev" } })} />);
+  await screen.findByText("Approvals");
+  const rows = rowsOf("Approvals");
+  expect(rows[0]).toMatch(/^bash git push \*Rejected: push to a branchadaPage.*2$/);
+  expect(rows[1]).toMatch(/Allowed always \(the agent may not have received it\)ciCommand line.*1$/);
+});
+
+test("what the log of a run lacks is said beside its size", () => {
+  stubServer(() => ({ body: {} }));
+  renderPage(<TaskOverview task={aTask({ logs: { lines: 3, bytes: 2048, complete: false, gaps: 2 } })} />);
+  expect(screen.getByText("3 lines, 2.0 KiB, the end is lost, lines are missing in 2 places")).toBeInTheDocument();
+});
