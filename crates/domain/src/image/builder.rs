@@ -74,6 +74,7 @@ pub fn builder(recipe: &Recipe<'_>, plan: &Plan, namespace: &str, platform: &Pla
         target: GitTarget::Mount { path: paths::GIT.to_owned(), sub_path: None },
         optional: false,
         sync: None,
+        of_task: false,
     };
     let copy = vec![var(variables::WORKSPACE_DIR, paths::TOOLS), var(variables::COPY_SELF_TO, paths::OUR_BINARY)];
     let init_containers = vec![

@@ -25,7 +25,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::changes::{self, agent::Begun};
 use crate::env::{self, Lookup};
-use crate::outcome::ReportFile;
+use crate::outcome::{self, ReportFile};
 use crate::recorder::Recorder;
 use crate::redact;
 use crate::run_log::{Format, Log, Note};
