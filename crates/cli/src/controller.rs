@@ -59,7 +59,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     args.log.start()?;
     let config = cluster_config().await?;
     let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
-    let log_archive: Option<Arc<dyn Archive>> = match args.store.open().await? {
+    let log_archive: Option<Arc<dyn Archive>> = match args.store.open(&client).await? {
         Some(store) => {
             Some(Arc::new(store.with_log_limit(args.log_limits.of_run()).with_retention(args.retention.retention())))
         }

@@ -91,7 +91,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     args.log.start()?;
     let config = cluster_config().await?;
     let session_key = args.session_key_file.as_ref().map(session_key).transpose()?;
-    let store = args.store.open().await?;
+    let client = kube::Client::try_from(config.clone()).context("the cluster's configuration cannot be used")?;
+    let store = args.store.open(&client).await?;
     let log_archive: Option<Arc<dyn Archive>> = match &store {
         Some(store) => Some(Arc::new(store.clone())),
         None => args.log_archive.open()?,
@@ -119,7 +120,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let depot = match (args.depot_listen, store) {
         (None, _) => None,
         (Some(_), None) => bail!("--depot-listen needs a store: set --store-records and --store-blobs"),
-        (Some(address), Some(store)) => Some(serve_depot(address, config.clone(), store).await?),
+        (Some(address), Some(store)) => Some(serve_depot(address, client, store).await?),
     };
     let listening = Listening::bind_with_provider(Access::Config(Box::new(config)), options, provider).await?;
     listening.serve(shutdown_requested()).await?;
@@ -132,10 +133,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
 /// Serves the depot until the process is asked to stop.
 async fn serve_depot(
     address: SocketAddr,
-    config: kube::Config,
+    client: kube::Client,
     store: Store,
 ) -> anyhow::Result<JoinHandle<std::io::Result<()>>> {
-    let client = kube::Client::try_from(config).context("the cluster's configuration cannot be used")?;
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     tracing::info!(depot = %listener.local_addr()?, "serving the depot");
     let depot = Depot::new(client, store, depot::Options::default());

@@ -22,7 +22,8 @@ use tokio::{sync::watch as signal, task::JoinSet};
 
 use crate::{
     agent::{self, delivered},
-    config, image, logs,
+    config, image,
+    logs::{self, sweep},
     shared::{Shared, apply, dependents::Dependent, now},
     task::{self, queues::epoch_of},
 };
@@ -44,6 +45,7 @@ pub fn follow_all(shared: &Arc<Shared>, client: &Client, watches: &mut JoinSet<(
         all(),
         |_| (),
         move |change| {
+            sweep::target_changed(&handler, change);
             handler.work.agents.add(change.key.clone());
             handler.work.admissions.add(Target::agent(change.key.clone()));
             if let Some(template) = change.last().and_then(|agent| agent.spec.template_ref.as_ref()) {
@@ -65,6 +67,7 @@ pub fn follow_all(shared: &Arc<Shared>, client: &Client, watches: &mut JoinSet<(
         all(),
         |_| (),
         move |change| {
+            sweep::target_changed(&handler, change);
             agent::template_changed(&handler, change.key);
         },
     ));

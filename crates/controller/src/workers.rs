@@ -59,6 +59,9 @@ pub fn work_all(
     workers.spawn(drive(shared, &work.logs, 4, stop, "logs", async |shared, task| {
         shared.records.logs.remove(&task).await.map(|()| Next::Wait).map_err(Failure::from)
     }));
+    workers.spawn(drive(shared, &work.caches, 2, stop, "caches", async |shared, scope| {
+        logs::sweep::remove_caches(&shared, &scope).await.map_err(Failure::from)
+    }));
     workers.spawn(drive(shared, &work.opt_ins, 2, stop, "opt-in", async |shared, namespace| {
         opt_in::pass(&shared, &namespace).await.map_err(Failure::from)
     }));
@@ -68,12 +71,8 @@ pub fn work_all(
             tracing::warn!(%error, "annotations of Namespaces may be out of date until the next start");
         }
     });
-    let swept = Arc::clone(shared);
-    workers.spawn(async move {
-        if let Err(error) = logs::sweep(&swept).await {
-            tracing::warn!(%error, "logs of Tasks that are gone stay until the next start");
-        }
-    });
+    let (swept, stopped) = (Arc::clone(shared), stop.clone());
+    workers.spawn(async move { logs::sweep::work(&swept, stopped).await });
     let (limited, stopped) = (Arc::clone(shared), stop.clone());
     workers.spawn(async move { logs::retention::work(&limited, log_limits, stopped).await });
     workers.spawn(drive(shared, &work.approvals, 8, stop, "approval", async |shared, key| {

@@ -13,7 +13,8 @@ use std::{
 use apiserver::{ApiServer, Storage};
 use depot::Depot;
 use domain::run::retention::LogLimits;
-use kube::Client;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client, ResourceExt as _};
 use node::{Engine, ImageMap, Isolation, Node, NodeOptions, ServiceForwarding};
 use sha2::{Digest as _, Sha256};
 use store::{Directory, Retention, Store};
@@ -81,6 +82,8 @@ pub enum Error {
     Definitions(#[from] definitions::Error),
     #[error(transparent)]
     Store(#[from] store::OpenError),
+    #[error("the objects cannot be read: {0}")]
+    Identity(#[source] kube::Error),
     #[error("cannot start the workload controllers: {0}")]
     Workloads(#[source] kube::Error),
 }
@@ -141,6 +144,7 @@ impl Platform {
         let server = tokio::spawn(serve(api.clone(), listener, server_stopped));
 
         let store = open_store(state.path(), options.log_limit).await?.with_retention(options.retention);
+        bind(&store, &client).await?;
         let (depot_listener, depot_url) = depot_listener().await?;
         let settings = Settings { node: NODE.to_owned(), certificate_authority: api.authority().to_owned() };
         let images = ImageMap::ours(&options.program, options.opencode.as_deref()).host_images(options.host_images);
@@ -313,6 +317,20 @@ async fn open_store(state: &Path, log_limit: u64) -> Result<Store, Error> {
         }
     }
     Ok(store)
+}
+
+/// Binds the store to the objects beside it. Where these are not those of the store, as after one of both was restored,
+/// what the store has is kept as a copy, instead of being removed with the Tasks that are not there.
+async fn bind(store: &Store, client: &Client) -> Result<(), Error> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let cluster = namespaces.get("kube-system").await.map_err(Error::Identity)?.uid().unwrap_or_default();
+    match store.move_to(&cluster).await {
+        Ok(false) => {}
+        Ok(true) => tracing::warn!("the store has results of Tasks of another cluster; they stay until they expire"),
+        // The disk may be full; nothing is removed from there either.
+        Err(error) => tracing::warn!(%error, "it is not known whether the store belongs to these objects"),
+    }
+    Ok(())
 }
 
 async fn take_over(store: &Store, files: &Path) -> Result<usize, store::Error> {

@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, DatabaseError, Digest, Directory, Patch};
+use crate::{Artifact, CacheScope, DatabaseError, Digest, Directory, Patch};
 
 const RECORD_START: &str = "k8s-";
 const RECORD_END: &str = ".run.json";
@@ -60,6 +60,19 @@ pub trait Archive: fmt::Debug + Send + Sync {
 
     /// The Tasks that have data in this archive.
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>>;
+
+    /// The Tasks whose data was copied here from another store. They need not exist in the cluster, so their data is not
+    /// removed for that reason.
+    fn copied(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>>;
+
+    /// The Task exists: its data counts as its own, and is removed with it.
+    fn adopt(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// The scopes that have caches. An archive of files has none.
+    fn cache_scopes(&self) -> BoxFuture<'_, Result<Vec<CacheScope>, Error>>;
+
+    /// Removes all caches of a scope: its Agent or template is gone.
+    fn remove_caches(&self, scope: &CacheScope) -> BoxFuture<'_, Result<(), Error>>;
 
     /// Frees the space of what was removed.
     fn clean(&self) -> BoxFuture<'_, Result<(), Error>>;
@@ -266,6 +279,12 @@ pub enum Error {
     Name(String, &'static str),
     #[error("{what} of {bytes} bytes: at most {limit} are stored")]
     TooLarge { what: &'static str, bytes: u64, limit: u64 },
+    #[error(
+        "the store belongs to the cluster whose Namespace kube-system has the UID {recorded}, and this cluster's has {cluster}: give each cluster a store of its own, or copy this one into a new one with `kubeopencode store export`"
+    )]
+    OtherCluster { recorded: String, cluster: String },
+    #[error("the blobs belong to another store: give each store a directory or a prefix of a bucket of its own")]
+    OtherStore,
     /// The store contradicts itself.
     #[error("the store is damaged: {0}")]
     Damaged(String),
@@ -306,6 +325,9 @@ pub enum OpenError {
     Database(#[from] DatabaseError),
     #[error("the blobs cannot be opened: {0}")]
     Blobs(#[source] object_store::Error),
+    /// The blobs are those of another store.
+    #[error(transparent)]
+    Store(Error),
 }
 
 /// Opens the archive at a URL: `file:///PATH`, or a path. Logs that are written through it are limited to `log_limit`

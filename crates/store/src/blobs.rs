@@ -37,6 +37,9 @@ const AHEAD: usize = 2;
 /// Objects named after their digest, and objects whose digest was not known when they were begun.
 const FOLDERS: [&str; 2] = ["sha256", "streams"];
 
+/// The object that names the store whose blobs these are.
+const STORE: &str = "store-id";
+
 /// The SHA-256 of a blob, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(String);
@@ -128,6 +131,19 @@ impl Blobs {
         let (bucket, patient, prefix) = (open(REQUEST_TIMEOUT)?, open(COMPLETE_TIMEOUT)?, Key::from(prefix));
         let objects = Arc::new(PrefixStore::new(bucket.clone(), prefix.clone()));
         Ok(Self { objects, place: Place::Bucket { bucket: Arc::new(bucket), patient: Arc::new(patient), prefix } })
+    }
+
+    /// The store whose blobs these are, if any has claimed them.
+    pub(crate) async fn store(&self) -> object_store::Result<Option<String>> {
+        match self.objects.get(&Key::from(STORE)).await {
+            Ok(found) => Ok(Some(String::from_utf8_lossy(&found.bytes().await?).into_owned())),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn set_store(&self, store: &str) -> object_store::Result<()> {
+        self.put(STORE, store.to_owned().into()).await
     }
 
     /// A name for a blob that no other object has.

@@ -163,8 +163,7 @@ impl Store {
         self.write(vec![Statement::new(sql, scope.key())]).await.map(drop)
     }
 
-    /// The scopes that have caches.
-    pub async fn cache_scopes(&self) -> Result<Vec<CacheScope>, Error> {
+    pub(crate) async fn all_cache_scopes(&self) -> Result<Vec<CacheScope>, Error> {
         let rows = self.read_rows("SELECT DISTINCT namespace, scope FROM caches", Vec::new()).await?;
         let scope = |mut row: Row| Ok(CacheScope { namespace: row.text()?, scope: row.text()? });
         let mut scopes = rows.into_iter().map(scope).collect::<Result<Vec<_>, Error>>()?;

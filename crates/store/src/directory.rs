@@ -16,7 +16,7 @@ use futures::{FutureExt as _, future::BoxFuture};
 use jiff::Timestamp;
 
 use crate::{
-    Archive, ArchivedLog, Chunk, End, Error, Expiry, Log, Owner, Run, RunResults, Usage,
+    Archive, ArchivedLog, CacheScope, Chunk, End, Error, Expiry, Log, Owner, Run, RunResults, Usage,
     parts::{self, Part, Sizes},
 };
 
@@ -366,6 +366,22 @@ impl Archive for Directory {
 
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>> {
         self.work(Self::owners_now)
+    }
+
+    fn copied(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn adopt(&self, _: &Owner) -> BoxFuture<'_, Result<(), Error>> {
+        async { Ok(()) }.boxed()
+    }
+
+    fn cache_scopes(&self) -> BoxFuture<'_, Result<Vec<CacheScope>, Error>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn remove_caches(&self, _: &CacheScope) -> BoxFuture<'_, Result<(), Error>> {
+        async { Ok(()) }.boxed()
     }
 
     fn clean(&self) -> BoxFuture<'_, Result<(), Error>> {

@@ -42,6 +42,9 @@ impl Store {
     /// Copies everything into another store. What was exported before is not copied again; Tasks that were removed here
     /// since are not removed there.
     pub async fn export(&self, to: &Self) -> Result<Exported, Error> {
+        to.claim_blobs().await?;
+        // The other store may have another limit of logs. What is whole here is whole in a copy.
+        let to = &to.clone().with_log_limit(u64::MAX);
         let mut exported = Exported::default();
         let mut after = (String::new(), String::new(), i64::MIN);
         loop {
@@ -70,6 +73,7 @@ impl Store {
         let before = (exported.logs, exported.artifacts);
         // The record comes first: what is published after it was read does not count.
         let Some(row) = self.run_row(run).await? else { return Ok(()) };
+        let new = to.mark_copied(run).await?;
         self.export_artifacts(to, run, exported).await?;
         for stream in [Stream::Text, Stream::Records] {
             let log = Log { run: run.clone(), stream };
@@ -81,7 +85,7 @@ impl Store {
         }
         let answers = self.export_approvals(to, run).await?;
         let changed = row.export(to, run).await? || answers > 0;
-        exported.runs += u64::from(changed || before != (exported.logs, exported.artifacts));
+        exported.runs += u64::from(new || changed || before != (exported.logs, exported.artifacts));
         Ok(())
     }
 

@@ -10,8 +10,9 @@
 //! | [`Store::expire_artifacts`], [`Store::limit_artifacts`], [`Store::evict_caches`] | removal by age, size and count |
 //! | [`Store::runs`] | lists runs, page by page |
 //! | [`Store::record_approval`], [`Store::approvals`] | who answered which permission request of a run |
+//! | [`Store::belong_to`], [`Store::move_to`] | bind a store to a cluster, which removes what its Tasks leave |
 //! | [`Store::check`], [`Store::collect`], [`Store::collect_unrecorded`], [`Store::export`] | administration |
-//! | [`Directory`] | an archive of files; a store takes over what earlier versions of the platform wrote |
+//! | [`Directory`] | an archive of files; [`Store::take_over`] moves one into a store, [`Store::import_files`] copies it |
 //! | [`open`] | opens the archive of files at a URL |
 //! | [`lines`] | splits a log from a node or an archive into lines |
 //! | [`Positions`] | assigns each line a position, so that a reader can resume |
@@ -34,7 +35,8 @@
 //! - an artefact, the outputs and the patch of a run are published once, and never after its record was written or a newer
 //!   run began (I2): what the record of a run says is what is there;
 //! - an entry of a cache never changes, and is never found in another scope;
-//! - an artefact that expired stays listed with the time and the cause.
+//! - an artefact that expired stays listed with the time and the cause;
+//! - what another cluster or another store owns is neither written nor removed.
 
 mod approvals;
 mod archive;
@@ -45,6 +47,7 @@ mod collectable;
 mod database;
 mod directory;
 mod export;
+mod identity;
 mod listing;
 mod log;
 mod parts;

@@ -65,7 +65,7 @@ impl Default for Retention {
 
 impl Store {
     /// Removes what is due, and what is beyond the limits of its namespace.
-    pub(crate) async fn retain(&self, now: Timestamp) -> Result<(), Error> {
+    pub async fn retain(&self, now: Timestamp) -> Result<(), Error> {
         let mut expired = self.expire_artifacts(now).await?;
         for namespace in self.namespaces("SELECT DISTINCT namespace FROM artifacts WHERE expired IS NULL").await? {
             expired.extend(self.limit_artifacts(&namespace, self.retention.artifacts, now).await?);
@@ -81,7 +81,7 @@ impl Store {
                 tracing::info!(namespace, scope = scope.scope, name, key, bytes, "a cache was removed");
             }
         }
-        Ok(())
+        self.forget_copied(now).await
     }
 
     async fn namespaces(&self, sql: &'static str) -> Result<Vec<String>, Error> {

@@ -79,9 +79,12 @@ impl Store {
     }
 
     pub(crate) async fn all_owners(&self) -> Result<Vec<Owner>, Error> {
-        let sql = "SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts
-                   UNION SELECT namespace, uid FROM approvals";
-        let rows = self.read_rows(sql, Vec::new()).await?;
+        self.owners_by("SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts
+                   UNION SELECT namespace, uid FROM approvals", Vec::new()).await
+    }
+
+    pub(crate) async fn owners_by(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Owner>, Error> {
+        let rows = self.read_rows(sql, values).await?;
         let mut owners = Vec::with_capacity(rows.len());
         for mut row in rows {
             owners.extend(Owner::new(&row.text()?, &row.text()?));

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -14,8 +15,8 @@ use futures::{FutureExt as _, TryStreamExt as _, future::BoxFuture};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Archive, ArchivedLog, Chunk, End, Error, Expiry, LOG_LIMIT, Log, OpenError, Owner, Retention, Run, RunResults,
-    Usage, archive,
+    Archive, ArchivedLog, CacheScope, Chunk, End, Error, Expiry, LOG_LIMIT, Log, OpenError, Owner, Retention, Run,
+    RunResults, Usage, archive,
     blobs::{Blobs, Digest},
     database::{Database, Outcome, Postgres, Row, Sqlite, Statement, Value},
     directory,
@@ -29,6 +30,8 @@ const BLOBS: &str = "blobs";
 pub const GRACE: SignedDuration = SignedDuration::from_hours(24);
 /// Time between two lists of all objects. What a crash left before the first one is younger than [`GRACE`] then.
 const LISTING: SignedDuration = GRACE;
+/// Opening a store waits this long for its blobs.
+const CLAIM: Duration = Duration::from_secs(5);
 /// Blobs that one collection removes from the records at a time.
 const COLLECTED: i64 = 1000;
 
@@ -171,6 +174,8 @@ impl Store {
 
     /// Removes objects without a record: those of a writer or a collection that died. Lists all objects.
     pub async fn collect_unrecorded(&self, grace: SignedDuration) -> Result<Collected, Error> {
+        // The objects of another store have no record here.
+        self.claim_blobs().await?;
         let before = now() - grace;
         let mut collected = Collected::default();
         let mut objects = self.blobs.list();
@@ -322,6 +327,24 @@ impl Archive for Store {
 
     fn owners(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>> {
         self.all_owners().boxed()
+    }
+
+    fn copied(&self) -> BoxFuture<'_, Result<Vec<Owner>, Error>> {
+        self.copied_owners().boxed()
+    }
+
+    fn adopt(&self, task: &Owner) -> BoxFuture<'_, Result<(), Error>> {
+        let task = task.clone();
+        async move { self.adopt_task(&task).await }.boxed()
+    }
+
+    fn cache_scopes(&self) -> BoxFuture<'_, Result<Vec<CacheScope>, Error>> {
+        self.all_cache_scopes().boxed()
+    }
+
+    fn remove_caches(&self, scope: &CacheScope) -> BoxFuture<'_, Result<(), Error>> {
+        let scope = scope.clone();
+        async move { self.remove_cache_scope(&scope).await }.boxed()
     }
 
     fn clean(&self) -> BoxFuture<'_, Result<(), Error>> {

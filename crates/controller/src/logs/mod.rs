@@ -9,11 +9,12 @@
 
 mod follower;
 pub mod retention;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -34,10 +35,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{
-    shared::{Shared, metrics::Metrics},
-    task::still_runs,
-};
+use crate::{shared::metrics::Metrics, task::still_runs};
 use follower::{Captured, Follower, Permits};
 
 /// Logs that are followed while their containers run, two a run. The logs of further runs are read after their end.
@@ -257,24 +255,6 @@ async fn follow_both(text: Follower, records: Option<Follower>) -> Captured {
         let _ = tokio::time::timeout(RECORDS_REST, records).await;
     }
     captured
-}
-
-/// Queues the deletion of logs whose Tasks were deleted while no controller ran (I10).
-pub async fn sweep(shared: &Shared) -> Result<(), store::Error> {
-    let Some(archive) = &shared.records.logs.archive else { return Ok(()) };
-    // Listed before the Tasks: a Task that has a log by now is in the cache.
-    let kept = archive.owners().await?;
-    let tasks = shared.cache.tasks.all(|_| true);
-    if tasks.len() < shared.cache.tasks.len() {
-        // It is unknown which logs belong to an unreadable Task.
-        tracing::warn!("some Tasks cannot be read, so logs of Tasks that are gone stay until the next start");
-        return Ok(());
-    }
-    let alive: HashSet<Owner> = tasks.iter().filter_map(|task| owner(task)).collect();
-    for gone in kept.into_iter().filter(|owner| !alive.contains(owner)) {
-        shared.work.logs.add(gone);
-    }
-    Ok(())
 }
 
 /// The Task as the archive knows it.

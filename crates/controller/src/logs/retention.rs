@@ -1,7 +1,11 @@
 //! Removes old logs, and the oldest logs of namespaces that use too much space. Records of runs stay and say when the
 //! log expired.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use api::{Task, TaskStatus};
 use domain::run::retention::{Cause, LogLimits, RunLogs, expired};
@@ -33,10 +37,12 @@ async fn pass(shared: &Shared, limits: &LogLimits) -> Result<(), store::Error> {
     let logs = &shared.records.logs;
     let Some(archive) = &logs.archive else { return Ok(()) };
     // Measured before the Tasks are read: a run that has a log by now is in the cache.
-    let used = archive.usage().await?;
+    let (used, copied) = (archive.usage().await?, archive.copied().await?);
+    let copied: HashSet<Owner> = copied.into_iter().collect();
     let tasks: HashMap<Owner, Arc<Task>> =
         shared.cache.tasks.all(|_| true).into_iter().filter_map(|task| Some((owner(&task)?, task))).collect();
-    let finished = |run: &Run| !logs.is_followed(run) && tasks.get(&run.task).is_some_and(|task| is_over(task, run));
+    let over = |run: &Run| tasks.get(&run.task).map_or(copied.contains(&run.task), |task| is_over(task, run));
+    let finished = |run: &Run| !logs.is_followed(run) && over(run);
     for (run, expiry) in plan(&used, limits, now(), finished) {
         tracing::info!(log = %run.log(), cause = ?expiry.cause, "a log expires");
         expire(&**archive, &run, expiry).await?;

@@ -35,7 +35,7 @@ use kube::{
 use observe::{Cache, Key, Queue};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use store::{Archive, Owner};
+use store::{Archive, CacheScope, Owner};
 
 use crate::{
     Environment,
@@ -164,6 +164,8 @@ pub struct Work {
     pub cleanups: Queue<String>,
     /// Deleted Tasks whose logs and records are to be deleted.
     pub logs: Queue<Owner>,
+    /// Deleted Agents and templates whose caches are to be deleted.
+    pub caches: Queue<CacheScope>,
     /// Agents on which a Task may request approval.
     pub approvals: Queue<Key>,
     /// Finished runs whose session may still be active.

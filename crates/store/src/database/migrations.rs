@@ -101,6 +101,13 @@ CREATE TABLE approvals (
     PRIMARY KEY (namespace, uid, epoch, id));
 CREATE INDEX approvals_answered ON approvals (namespace, uid, answered);
 ",
+    "
+-- 'cluster' is the UID of the Namespace kube-system of the cluster whose Tasks are here, 'store' a name of this store.
+CREATE TABLE properties (name TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+-- When the run was copied from another store. Its Task need not exist.
+ALTER TABLE runs ADD COLUMN imported BIGINT;
+CREATE INDEX runs_imported ON runs (namespace, uid) WHERE imported IS NOT NULL;
+",
 ];
 
 /// The steps that a database lacks, each with its number.

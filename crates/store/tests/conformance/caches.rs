@@ -1,7 +1,9 @@
 //! Caches: found by key and prefix in their own scope, never changed, evicted when they were not used.
 
 use jiff::{SignedDuration, Timestamp};
-use kubeopencode_store::{CacheScope, Collected, Digest, Error, Limits, NewCache, Published, Store, Stored};
+use kubeopencode_store::{
+    Archive as _, CacheScope, Collected, Digest, Error, Limits, NewCache, Published, Store, Stored,
+};
 
 use crate::{
     results::tick,
@@ -101,7 +103,7 @@ async fn a_scope_never_sees_the_entries_of_another(world: World) {
     assert_eq!(store.find_cache(&one, "cargo", "key", &["k".to_owned()]).await.unwrap(), None);
     assert_eq!(save(&store, &elsewhere, "key", content(10, 2)).await, Published::New);
     assert_eq!(store.cache_scopes().await.unwrap(), [one.clone(), elsewhere.clone()]);
-    store.remove_cache_scope(&one).await.unwrap();
+    store.remove_caches(&one).await.unwrap();
     assert_eq!(find(&store, &one, "key", &[]).await, None);
     assert_eq!(find(&store, &elsewhere, "key", &[]).await, Some(("key".to_owned(), true)));
     assert_eq!(store.cache_scopes().await.unwrap(), [elsewhere]);

@@ -286,11 +286,16 @@ async fn when_the_bucket_dies_in_the_middle_of_a_stream_nothing_stays(_: World) 
     assert!(get(&store, &stored.digest).await == bytes);
 }
 
+/// All files but the one that names the store.
 fn files(base: &Path) -> Vec<PathBuf> {
     let (mut files, mut folders) = (Vec::new(), vec![base.to_owned()]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.file_type().unwrap().is_dir() { folders.push(entry.path()) } else { files.push(entry.path()) }
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            } else if entry.file_name() != "store-id" {
+                files.push(entry.path());
+            }
         }
     }
     files

@@ -166,7 +166,7 @@ impl Place {
             World::PostgresAndBucket => bucket().await.directory().join(self.prefix()),
         };
         let mut files = Vec::new();
-        let mut folders = vec![base];
+        let mut folders = vec![base.join("sha256"), base.join("streams")];
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 let kind = entry.file_type().unwrap();
