@@ -128,7 +128,9 @@ impl Store {
                         Copied::Damaged(format!("log {log} lost blob {name}"))
                     });
                 }
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    return Ok(Copied::Damaged(self.unreadable(&format!("log {log}: blob {name}"), error).await?));
+                }
             }
         }
         to.take_over_log(self, log).await?;
@@ -281,8 +283,12 @@ impl Store {
             let object = self.read_rows(sql, vec![digest.as_str().into()]).await?.pop();
             let object = object.map(|mut row| Ok::<_, Error>((row.text()?, row.size()?))).transpose()?;
             let whole = match &object {
-                Some((name, bytes)) => self.blobs.has(name, *bytes).await?,
-                None => false,
+                Some((name, bytes)) => self.blobs.has(name, *bytes).await,
+                None => Ok(false),
+            };
+            let whole = match whole {
+                Ok(whole) => whole,
+                Err(error) => return Ok(Err(Some(self.unreadable(&format!("blob {digest}"), error).await?))),
             };
             if !whole {
                 let unused = self.is_unused(digest.as_str()).await?;
@@ -296,13 +302,19 @@ impl Store {
                 }
                 Ok(_) => return Ok(Err(Some(format!("blob {digest} does not have the bytes that were stored")))),
                 Err(PutError::Store(error)) => return Err(error),
-                Err(PutError::Source(source)) => {
-                    return Err(Error::Io { what: "read", place: format!("blob {digest}"), source });
+                Err(PutError::Source(error)) => {
+                    return Ok(Err(Some(self.unreadable(&format!("blob {digest}"), error).await?)));
                 }
                 Err(other @ PutError::TooLarge { .. }) => return Err(Error::Damaged(other.to_string())),
             }
         }
         Ok(Ok(all))
+    }
+
+    /// The sentence about a blob that cannot be read. Fails if none can: then it is not the blob that is damaged.
+    async fn unreadable(&self, what: &str, error: impl std::fmt::Display) -> Result<String, Error> {
+        self.blobs.store().await?;
+        Ok(format!("{what} cannot be read: {error}"))
     }
 
     async fn is_unused(&self, digest: &str) -> Result<bool, Error> {

@@ -311,6 +311,17 @@ async fn a_store_is_checked_collected_and_copied_without_a_cluster() {
     check!("store-export", store(&["export", "backup", "--store", "store"]));
     assert_eq!(store(&["export", "backup", "--store", "store"]).stdout(), "nothing is new\n");
     check!("store-export-to-itself", store(&["export", "store", "--store", "store"]));
+    let others = store(&["export", "--to-records", "other.db", "--to-blobs", "store/blobs", "--store", "store"]);
+    assert_eq!(others.code(), Some(2), "{}", others.text());
+    assert!(!it.at("other.db").exists());
+    let archive = it.at("archive").join("default").join(task.uid());
+    fs::create_dir_all(&archive).unwrap();
+    fs::write(archive.join("k8s-9.log"), "2026-01-01T00:00:01Z a\n").unwrap();
+    for _ in 0..2 {
+        let imported = store(&["import", "archive", "--store", "store"]);
+        assert_eq!(imported.stdout(), "copied the logs and records of 1 Task\n", "{}", imported.text());
+    }
+    assert!(archive.join("k8s-9.log").exists());
     check!("store-import-none", store(&["import", "elsewhere", "--store", "store"]));
     let backup = Store::directory(&it.at("backup")).unwrap();
     let artifact = backup.artifact(&run, "dist").await.unwrap().unwrap();

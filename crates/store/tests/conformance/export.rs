@@ -20,7 +20,11 @@ pub const CASES: Cases = cases![
     everything_is_exported_and_a_second_export_changes_nothing,
     a_store_in_use_is_exported_bit_by_bit,
     what_is_damaged_is_named_and_left_out,
+    a_log_that_is_longer_than_the_limit_of_the_other_store_is_copied_whole,
 ];
+
+/// Cases in which a file cannot be read.
+pub const DIRECTORIES: Cases = cases![a_blob_that_cannot_be_read_does_not_stop_the_others];
 
 const LIMIT: u64 = 8_000;
 
@@ -210,4 +214,41 @@ async fn what_is_damaged_is_named_and_left_out(world: World) {
     let rest = store.export(&backup).await.unwrap();
     assert_eq!((rest.artifacts, rest.logs, rest.damaged), (2, 1, Vec::new()));
     same(&store, &backup).await;
+}
+
+async fn a_log_that_is_longer_than_the_limit_of_the_other_store_is_copied_whole(world: World) {
+    let (store, _place) = world.store().await;
+    let store = store.with_log_limit(u64::MAX);
+    for batch in 0..20 {
+        store.append(&log("long", 1), u64::from(batch) * 1_300, numbered(batch * 13..(batch + 1) * 13)).await.unwrap();
+    }
+    let (other, _place) = world.store().await;
+    let other = other.with_log_limit(LIMIT);
+    store.export(&other).await.unwrap();
+    let found = other.find(&log("long", 1)).await.unwrap().unwrap();
+    assert_eq!((found.bytes, found.left_out), (26_000, 0));
+    same(&store, &other).await;
+}
+
+async fn a_blob_that_cannot_be_read_does_not_stop_the_others(world: World) {
+    let (store, place) = world.store().await;
+    for (uid, seed) in [("a", 1), ("b", 2), ("c", 3)] {
+        assert_eq!(publish(&store, &run(uid, 1), "dist", content(9_000, seed)).await, Published::New);
+    }
+    store.append(&log("b", 1), 0, lines(0..3)).await.unwrap();
+    store.close(&log("b", 1), End { complete: true, lines: 3, bytes: 9, gaps: 0 }).await.unwrap();
+    // The operating system opens no link to itself.
+    for file in place.blobs().await {
+        let bytes = std::fs::read(&file).unwrap();
+        if bytes == content(9_000, 1) || bytes == lines(0..3) {
+            std::fs::remove_file(&file).unwrap();
+            std::os::unix::fs::symlink(&file, &file).unwrap();
+        }
+    }
+    let backup = tempfile::tempdir().unwrap();
+    let backup = Store::directory(backup.path()).unwrap();
+    let exported = store.export(&backup).await.unwrap();
+    assert_eq!((exported.artifacts, exported.logs, exported.damaged.len()), (2, 0, 2), "{exported:?}");
+    assert!(exported.damaged.iter().all(|sentence| sentence.contains("cannot be read")), "{exported:?}");
+    assert_eq!(backup.check().await.unwrap(), Vec::<String>::new());
 }

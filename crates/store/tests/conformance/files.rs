@@ -24,6 +24,7 @@ pub const CASES: Cases = cases![
     an_unfinished_record_is_none,
     the_names_of_the_files_stay,
     a_store_takes_over_what_the_files_hold,
+    a_store_imports_files_that_stay,
 ];
 
 fn file(base: &Path, log: &Log) -> PathBuf {
@@ -151,4 +152,25 @@ async fn a_store_takes_over_what_the_files_hold(_: World) {
     assert_eq!(store.settings(&open.run).await.unwrap().as_deref(), Some(&b"settings"[..]));
     assert_eq!(store.find(&expired).await.unwrap().unwrap().expired, Some(expiry));
     assert_eq!(store.records(&expired.run.task).await.unwrap()[&1], b"record");
+}
+
+async fn a_store_imports_files_that_stay(_: World) {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let files = Directory::open(old.path()).unwrap();
+    for batch in 0..20 {
+        files.append(&log("long", 1), u64::from(batch) * 1_300, numbered(batch * 13..(batch + 1) * 13)).await.unwrap();
+    }
+    files.record(&run("record", 3), b"record".to_vec()).await.unwrap();
+    let store = Store::directory(new.path()).unwrap().with_log_limit(8_000);
+    store.append(&log("own", 1), 0, lines(0..1)).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(store.import_files(&files).await.unwrap(), 2);
+        assert_eq!(texts(&files, &log("long", 1)).await.len(), 260);
+        let found = store.find(&log("long", 1)).await.unwrap().unwrap();
+        assert_eq!((found.bytes, found.left_out), (26_000, 0));
+        assert_eq!(store.records(&run("record", 3).task).await.unwrap()[&3], b"record");
+        let mut copied = store.copied().await.unwrap();
+        copied.sort();
+        assert_eq!(copied, [run("long", 1).task, run("record", 3).task]);
+    }
 }

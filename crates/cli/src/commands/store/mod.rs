@@ -9,7 +9,7 @@ use std::{
 
 use clap::Subcommand;
 use jiff::SignedDuration;
-use store::{Archive as _, Collected, Exported, GRACE, Store};
+use store::{Archive as _, Collected, Directory, Exported, GRACE, Store};
 
 use super::{
     exit::Exit,
@@ -76,7 +76,7 @@ pub struct ExportArgs {
 /// Arguments of `store import`.
 #[derive(Debug, clap::Args)]
 pub struct ImportArgs {
-    /// Directory of the other store.
+    /// Directory of the other store, or of a `--log-archive`. It stays as it is.
     #[arg(value_name = "DIR", required_unless_present = "from_records")]
     from: Option<std::path::PathBuf>,
     /// Records of the other store: `postgres://…`, or an SQLite file.
@@ -104,16 +104,31 @@ pub async fn run(command: Command) -> Answer<Exit> {
             let other = OtherArgs { directory: from, records: from_records, blobs: from_blobs }.place()?;
             let to = place.find()?;
             refuse_same(&to, &other)?;
+            if let Some(archive) = other.archive().await? {
+                return import(&archive, &to.open().await?).await;
+            }
             copy(&other.open().await?, &to.open().await?).await
         }
     }
 }
 
 fn refuse_same(one: &Place, other: &Place) -> Answer<()> {
-    if one.is_same(other) {
-        return Err(Problem::usage(format!("{one} is both the source and the target")).next("name two stores"));
+    if one.shares_with(other) {
+        return Err(Problem::usage(format!("{one} shares its records or its blobs with the other store"))
+            .next("name two stores, each with records and blobs of its own"));
     }
     Ok(())
+}
+
+/// Copies an archive of files.
+async fn import(archive: &Directory, to: &Store) -> Answer<Exit> {
+    let imported = to.import_files(archive).await;
+    let tasks = imported.map_err(|error| failed(error).next("run the same command again: it continues"))?;
+    if tasks == 0 {
+        return Err(Problem::not_found("the directory has neither a store nor logs of Tasks").next("check the path"));
+    }
+    print(&format!("copied the logs and records of {}\n", count(tasks as u64, "Task", "Tasks")))?;
+    Ok(Exit::Success)
 }
 
 async fn check(store: &Store) -> Answer<Exit> {

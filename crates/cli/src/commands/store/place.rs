@@ -14,6 +14,8 @@ use crate::commands::{
 
 /// The file of the records in the directory of a store.
 const RECORDS: &str = "records.db";
+/// The directory of the blobs there.
+const BLOBS: &str = "blobs";
 
 /// Which store.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -102,14 +104,40 @@ impl Place {
         opened.map_err(|error| Problem::new(format!("{self} cannot be opened: {error}")))
     }
 
-    pub fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Directory(one), Self::Directory(other)) => {
-                let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-                real(one) == real(other)
-            }
-            (one, other) => one == other,
+    /// Whether two stores have the same records, or the same place for blobs: a collection in one removes those of the
+    /// other.
+    pub fn shares_with(&self, other: &Self) -> bool {
+        self.records() == other.records() || self.blobs() == other.blobs()
+    }
+
+    fn records(&self) -> String {
+        match self {
+            Self::Directory(directory) => real(&directory.join(RECORDS)),
+            Self::Urls { records, .. } => file_of(records).map_or_else(|| records.clone(), |file| real(&file)),
         }
+    }
+
+    /// A bucket and prefix, without the options of its URL.
+    fn blobs(&self) -> String {
+        match self {
+            Self::Directory(directory) => real(&directory.join(BLOBS)),
+            Self::Urls { blobs, .. } if blobs.starts_with("s3://") => {
+                blobs.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned()
+            }
+            Self::Urls { blobs, .. } => real(Path::new(blobs.strip_prefix("file://").unwrap_or(blobs))),
+        }
+    }
+
+    /// The archive of files that this is instead of a store, as `--log-archive` names one.
+    pub async fn archive(&self) -> Answer<Option<store::Directory>> {
+        let Self::Directory(directory) = self else { return Ok(None) };
+        if is_store(directory) || !directory.is_dir() {
+            return Ok(None);
+        }
+        let unreadable = |error: store::Error| Problem::new(line(&error.to_string()));
+        let archive = store::Directory::open(directory).map_err(unreadable)?;
+        let is_empty = store::Archive::owners(&archive).await.map_err(unreadable)?.is_empty();
+        Ok(Some(archive).filter(|_| !is_empty))
     }
 }
 
@@ -128,6 +156,18 @@ impl fmt::Display for Place {
             },
         }
     }
+}
+
+/// A path that other paths to the same file are equal to. The file need not exist.
+fn real(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let known = absolute.ancestors().find_map(|parent| Some((parent.canonicalize().ok()?, parent)));
+    let real = known.map(|(real, parent)| match absolute.strip_prefix(parent) {
+        Ok(rest) if rest.as_os_str().is_empty() => real,
+        Ok(rest) => real.join(rest),
+        Err(_) => absolute.clone(),
+    });
+    real.unwrap_or_else(|| absolute.clone()).display().to_string()
 }
 
 fn is_store(directory: &Path) -> bool {
@@ -155,6 +195,41 @@ mod tests {
         assert_eq!(place("/a/b"), "the store /a/b");
     }
 
+    #[test]
+    fn two_stores_share_neither_records_nor_blobs() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| dir.path().join(path).display().to_string();
+        std::fs::create_dir_all(dir.path().join("store/blobs")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("store"), dir.path().join("link")).unwrap();
+        let urls = |records: &str, blobs: &str| Place::Urls { records: records.to_owned(), blobs: blobs.to_owned() };
+        let store = Place::Directory(dir.path().join("store"));
+        let check = |one: &Place, other: &Place, expected: bool| {
+            assert_eq!((one.shares_with(other), other.shares_with(one)), (expected, expected), "{one:?} {other:?}");
+        };
+        check(&store, &Place::Directory(dir.path().join("link")), true);
+        check(&store, &Place::Directory(dir.path().join("other")), false);
+        check(&store, &urls(&at("other.db"), &at("store/blobs/")), true);
+        check(&store, &urls(&at("other.db"), &format!("file://{}", at("link/blobs"))), true);
+        check(&store, &urls(&format!("sqlite://{}", at("store/records.db")), &at("other")), true);
+        check(&store, &urls(&at("other.db"), &at("other")), false);
+        let bucket = urls("postgres://db/one", "s3://b/p?endpoint=http://x");
+        check(&bucket, &urls("postgres://db/two", "s3://b/p/?endpoint=http://x&region=y"), true);
+        check(&bucket, &urls("postgres://db/two", "s3://b/p2"), false);
+        check(&bucket, &urls("postgres://db/one", "s3://b/p2"), true);
+    }
+
+    #[tokio::test]
+    async fn an_archive_of_files_is_told_from_a_store() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place::Directory(dir.path().to_owned());
+        assert!(place.archive().await.unwrap().is_none());
+        std::fs::create_dir_all(dir.path().join("default/7c9e6679")).unwrap();
+        assert!(place.archive().await.unwrap().is_some());
+        Store::directory(dir.path()).unwrap();
+        assert!(place.archive().await.unwrap().is_none());
+        assert!(Place::Directory(dir.path().join("none")).archive().await.unwrap().is_none());
+    }
+
     #[tokio::test]
     async fn a_store_that_is_not_there_is_not_created_unasked() {
         let dir = tempfile::tempdir().unwrap();
@@ -169,7 +244,7 @@ mod tests {
         urls.create().await.unwrap();
         urls.open().await.unwrap();
         place.create().await.unwrap();
-        assert!(place.open().await.is_ok() && place.is_same(&place) && !place.is_same(&urls));
+        assert!(place.open().await.is_ok() && place.shares_with(&place) && !place.shares_with(&urls));
         assert!(OtherArgs { records: Some("x".to_owned()), ..OtherArgs::default() }.place().is_err());
     }
 }
