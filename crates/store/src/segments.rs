@@ -2,7 +2,16 @@
 //! transaction. When enough lines are there, and at the end, they move to a blob. Neither needs the other: while the
 //! blobs cannot be written, the lines stay in the database.
 
-use jiff::Timestamp;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::timeout;
 
 use crate::{
     ArchivedLog, Chunk, End, Error, Expiry, ExpiryCause, Log, Owner, Run, Store, Stream, Usage,
@@ -18,6 +27,12 @@ const SEGMENTS: u64 = 8;
 const REMOVED: i64 = 64;
 /// Parts that one read looks at.
 const READ: i64 = 256;
+/// An append waits this long for its lines to be moved. Then, and while moves fail, they stay in the database.
+const MOVE: Duration = Duration::from_secs(10);
+/// After a move that failed, none is tried for this long: no append waits for blobs that cannot be written.
+const PAUSE: SignedDuration = SignedDuration::from_mins(1);
+/// Closed logs whose lines one cleaning moves.
+const MOVED: i64 = 200;
 /// A reader looks again if lines were moved meanwhile.
 const ATTEMPTS: usize = 5;
 
@@ -33,6 +48,31 @@ struct Limits {
 impl Limits {
     fn of(limit: u64) -> Self {
         Self { head: limit / 2, all: limit, segment: SEGMENT.min(limit / SEGMENTS).max(1) }
+    }
+}
+
+/// When lines may be moved to blobs again, in milliseconds since 1970; 0 while nothing fails.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Moving(Arc<AtomicI64>);
+
+impl Moving {
+    /// Whether a move may be tried. After a failure, one caller tries for all.
+    fn may_begin(&self, now: Timestamp) -> bool {
+        let until = self.0.load(Ordering::Relaxed);
+        until == 0 || (until <= now.as_millisecond() && self.pause(until, now))
+    }
+
+    fn ended(&self, well: bool, now: Timestamp) {
+        if well {
+            self.0.store(0, Ordering::Relaxed);
+        } else {
+            self.pause(self.0.load(Ordering::Relaxed), now);
+        }
+    }
+
+    fn pause(&self, known: i64, now: Timestamp) -> bool {
+        let until = (now + PAUSE).as_millisecond();
+        self.0.compare_exchange(known, until, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
 
@@ -111,9 +151,7 @@ impl Store {
         let (kept, tail) = (sizes.size()?, sizes.size()?);
         // The lines are durable: what follows may fail, and is done with the next lines.
         if tail >= limits.segment {
-            self.move_tail(log, limits).await.unwrap_or_else(|error| {
-                tracing::warn!(%log, %error, "the lines of a log stay in the database");
-            });
+            self.try_to_move(log, limits).await;
         }
         if kept > limits.all {
             self.drop_middle(log, kept - limits.all, limits).await.unwrap_or_else(|error| {
@@ -135,27 +173,64 @@ impl Store {
         let row = answers.pop().and_then(|mut rows| rows.pop());
         let mut row = row.ok_or_else(|| Error::Damaged(format!("log {log} cannot be closed")))?;
         let recorded = row.optional_bytes()?.unwrap_or_default();
+        // If this fails, a cleaning moves them.
         if row.size()? > 0 {
-            self.move_tail(log, Limits::of(self.log_limit)).await.unwrap_or_else(|error| {
-                tracing::warn!(%log, %error, "the lines of a closed log stay in the database");
-            });
+            self.try_to_move(log, Limits::of(self.log_limit)).await;
         }
         serde_json::from_slice(&recorded).map_err(damaged)
     }
 
-    /// Moves lines from the database to blobs.
+    /// Moves lines from the database to blobs, unless that failed a moment ago.
+    async fn try_to_move(&self, log: &Log, limits: Limits) {
+        if !self.moving.may_begin(now()) {
+            return;
+        }
+        let moved = match timeout(MOVE, self.move_tail(log, limits)).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::warn!(%log, %error, "the lines of a log stay in the database");
+                false
+            }
+            Err(_) => {
+                tracing::warn!(%log, "the lines of a log stay in the database: the blobs do not answer in time");
+                false
+            }
+        };
+        self.moving.ended(moved, now());
+    }
+
+    /// Moves the lines of closed logs that could not be moved when they were closed.
+    pub(crate) async fn move_rest(&self) -> Result<(), Error> {
+        let sql = "SELECT namespace, uid, epoch, stream FROM logs WHERE ending IS NOT NULL AND tail > 0 LIMIT $1";
+        for mut row in self.read_rows(sql, vec![MOVED.into()]).await? {
+            let task = Owner::new(&row.text()?, &row.text()?);
+            let task = task.ok_or_else(|| damaged("a log has no valid owner"))?;
+            let run = Run { task, epoch: row.int()? };
+            let stream = if row.text()? == "records" { Stream::Records } else { Stream::Text };
+            self.move_tail(&Log { run, stream }, Limits::of(self.log_limit)).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves lines from the database to blobs, one segment after the other: what is in memory does not depend on how many
+    /// lines are left.
     async fn move_tail(&self, log: &Log, limits: Limits) -> Result<(), Error> {
-        let rows = self
-            .read_rows(
-                "SELECT start, bytes, lines FROM log_parts
-                 WHERE namespace = $1 AND uid = $2 AND epoch = $3 AND stream = $4 AND blob IS NULL ORDER BY start",
-                log.key(),
-            )
-            .await?;
-        let parts = rows
-            .into_iter()
-            .map(|mut row| Ok(Part { start: row.size()?, bytes: row.size()?, lines: row.optional_bytes()? }));
-        for group in groups(parts.collect::<Result<_, Error>>()?, limits) {
+        loop {
+            let rows = self
+                .read_rows(
+                    "SELECT start, bytes, lines FROM log_parts
+                     WHERE namespace = $1 AND uid = $2 AND epoch = $3 AND stream = $4 AND blob IS NULL
+                     AND start < $5 + (SELECT min(start) FROM log_parts WHERE namespace = $1 AND uid = $2 AND epoch = $3
+                                       AND stream = $4 AND blob IS NULL) ORDER BY start",
+                    [log.key(), vec![limits.segment.into()]].concat(),
+                )
+                .await?;
+            let parts = rows
+                .into_iter()
+                .map(|mut row| Ok(Part { start: row.size()?, bytes: row.size()?, lines: row.optional_bytes()? }));
+            let Some(group) = groups(parts.collect::<Result<_, Error>>()?, limits).into_iter().next() else {
+                return Ok(());
+            };
             let start = group.first().map_or(0, |part| part.start);
             let moved: Vec<u8> =
                 group.iter().flat_map(|part| part.lines.as_deref().unwrap_or_default()).copied().collect();
@@ -177,10 +252,12 @@ impl Store {
                 "UPDATE logs SET tail = tail - $1 WHERE namespace = $2 AND uid = $3 AND epoch = $4 AND stream = $5",
                 [vec![bytes.into()], log.key()].concat(),
             );
+            let batch = vec![blob.in_use(), taken.requires(group.len()), named, shrunk.requires(1)];
             // If it is refused, the lines stay where they are until the next attempt.
-            self.write(vec![blob.in_use(), taken.requires(group.len()), named, shrunk.requires(1)]).await?;
+            if !self.write(batch).await?.is_done() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Removes the oldest lines after the beginning of a log that is too long.
@@ -422,6 +499,20 @@ mod tests {
         // A line is never cut.
         assert_eq!(cut(8, "abcdefghij\nb\n"), [(8, "abcdefghij\n"), (19, "b\n")]);
         assert_eq!(cut(12, "abcdefghij\nb\n"), [(12, "abcdefghij\n"), (23, "b\n")]);
+    }
+
+    #[test]
+    fn after_a_failed_move_one_caller_tries_again_each_minute() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let moving = Moving::default();
+        assert!(moving.may_begin(at(0)) && moving.may_begin(at(0)));
+        moving.ended(false, at(0));
+        assert!(!moving.may_begin(at(59)));
+        assert!(moving.may_begin(at(60)) && !moving.may_begin(at(60)), "the others do not wait for the first");
+        moving.ended(false, at(70));
+        assert!(!moving.may_begin(at(129)) && moving.may_begin(at(130)));
+        moving.ended(true, at(131));
+        assert!(moving.may_begin(at(131)) && moving.may_begin(at(131)));
     }
 
     #[test]

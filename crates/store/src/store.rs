@@ -20,6 +20,7 @@ use crate::{
     blobs::{Blobs, Digest},
     database::{Database, Outcome, Postgres, Row, Sqlite, Statement, Value},
     directory,
+    segments::Moving,
 };
 
 /// The file of the records in the directory of a store.
@@ -44,6 +45,7 @@ pub struct Store {
     pub(crate) retention: Retention,
     /// When this process looked for objects without a record, in seconds since 1970.
     listed: Arc<AtomicI64>,
+    pub(crate) moving: Moving,
 }
 
 impl Store {
@@ -58,6 +60,7 @@ impl Store {
             log_limit: LOG_LIMIT,
             retention: Retention::default(),
             listed: Arc::default(),
+            moving: Moving::default(),
         })
     }
 
@@ -84,7 +87,22 @@ impl Store {
             }
             other => return Err(OpenError::Records(other.to_owned())),
         };
-        Ok(Self { database, blobs, log_limit: LOG_LIMIT, retention: Retention::default(), listed: Arc::default() })
+        let store = Self {
+            database,
+            blobs,
+            log_limit: LOG_LIMIT,
+            retention: Retention::default(),
+            listed: Arc::default(),
+            moving: Moving::default(),
+        };
+        match tokio::time::timeout(CLAIM, store.claim_blobs()).await {
+            Ok(Err(other @ Error::OtherStore)) => return Err(OpenError::Store(other)),
+            Ok(Ok(())) => {}
+            // Records and logs go on without blobs. Nothing is collected before it is known whose they are.
+            Ok(Err(error)) => tracing::warn!(%error, "it is not known yet whether the blobs are those of this store"),
+            Err(_) => tracing::warn!("the blobs cannot be reached now"),
+        }
+        Ok(store)
     }
 
     /// Limits each log to this many bytes. Half of them hold the beginning, the others the end.
@@ -350,6 +368,9 @@ impl Archive for Store {
     fn clean(&self) -> BoxFuture<'_, Result<(), Error>> {
         async {
             self.retain(now()).await?;
+            if let Err(error) = self.move_rest().await {
+                tracing::warn!(%error, "the lines of closed logs stay in the database");
+            }
             self.collect(GRACE).await?;
             // Only a crash leaves such objects, and a list of a bucket is expensive.
             let time = now().as_second();

@@ -17,6 +17,9 @@ pub const CASES: Cases = cases![
     a_collection_beside_writers_removes_nothing_that_they_use,
 ];
 
+/// Cases in which files cannot be written.
+pub const DIRECTORIES: Cases = cases![lines_that_could_not_be_moved_are_moved_by_a_cleaning];
+
 async fn closed(store: &Store, uid: &str, bytes: Vec<u8>) {
     let end = End { complete: true, lines: 1, bytes: bytes.len() as u64, gaps: 0 };
     store.append(&log(uid, 1), 0, bytes).await.unwrap();
@@ -141,4 +144,20 @@ async fn a_collection_beside_writers_removes_nothing_that_they_use(world: World)
             assert_eq!(found, numbered(round..round + 1));
         }
     }
+}
+
+async fn lines_that_could_not_be_moved_are_moved_by_a_cleaning(world: World) {
+    let (store, place) = world.store().await;
+    let (_, url) = place.urls().await;
+    let in_the_way = std::path::Path::new(url.trim_start_matches("file://")).join("sha256");
+    std::fs::write(&in_the_way, "").unwrap();
+    closed(&store, "a", lines(0..3)).await;
+    closed(&store, "b", lines(3..6)).await;
+    assert_eq!(store.read(&log("a", 1), 0, 1 << 20).await.unwrap().bytes, lines(0..3));
+    std::fs::remove_file(&in_the_way).unwrap();
+    assert!(place.blobs().await.is_empty());
+    store.clean().await.unwrap();
+    assert_eq!(place.blobs().await.len(), 2);
+    assert_eq!(store.read(&log("a", 1), 0, 1 << 20).await.unwrap().bytes, lines(0..3));
+    assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
 }
