@@ -168,6 +168,8 @@ pub enum DatabaseError {
     Failed(String),
     #[error("the database does not answer: {0}")]
     Unreachable(String),
+    #[error("step {number} of the schema cannot be taken: {source}")]
+    Step { number: i64, source: Box<DatabaseError> },
     #[error("a column of the database does not hold {0}")]
     Column(&'static str),
     #[error(

@@ -12,6 +12,7 @@ use tokio::{sync::Semaphore, time::timeout};
 use tokio_postgres::{
     Client, Config,
     config::SslMode,
+    error::SqlState,
     types::{ToSql, Type},
 };
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -23,6 +24,9 @@ const CONNECTIONS: usize = 8;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that hangs must not stop the reconcilers for ever.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Attempts to take a step while others hold a lock that it needs, such as a program that takes a long step.
+const LOCK_ATTEMPTS: u32 = 600;
+const LOCK_PAUSE: Duration = Duration::from_secs(1);
 /// The key of the lock under which the schema is changed.
 const MIGRATION_LOCK: i64 = 0x6b6f_7374;
 
@@ -95,29 +99,66 @@ impl Postgres {
         Ok(done)
     }
 
+    /// Takes the steps that the schema lacks, one at a time. A step over much data takes as long as it needs.
     async fn migrate(&self) -> Result<(), DatabaseError> {
-        let found = self
-            .with(async |client| {
-                let transaction = client.transaction().await?;
-                // Released at the end of the transaction.
-                transaction.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&MIGRATION_LOCK, Type::INT8)]).await?;
-                let table = "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)";
-                transaction.batch_execute(table).await?;
-                let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[]).await?;
-                let found: i64 = row.get(0);
-                if let Ok(steps) = migrations::missing(found) {
-                    for (number, step) in steps {
-                        transaction.batch_execute(step).await?;
-                        let note = "INSERT INTO schema_version (version) VALUES ($1)";
-                        transaction.query_typed(note, &[(&number, Type::INT8)]).await?;
-                    }
+        let mut client = self.connect().await?;
+        let mut attempts = 1;
+        loop {
+            let mut number = 0;
+            match step(&mut client, &mut number).await {
+                Ok(Step::Taken) => attempts = 1,
+                Ok(Step::None { found }) => {
+                    self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+                    return migrations::missing(found).map(drop);
                 }
-                transaction.commit().await?;
-                Ok(found)
-            })
-            .await?;
-        migrations::missing(found).map(drop)
+                Err(error) if is_of_lock(&error) && attempts < LOCK_ATTEMPTS => {
+                    tracing::info!(step = number, "the schema is in use; the step is tried again");
+                    attempts += 1;
+                    tokio::time::sleep(LOCK_PAUSE).await;
+                }
+                // The server failed before it was known what is missing.
+                Err(error) if number == 0 => return Err(failed(&error)),
+                Err(error) => {
+                    return Err(DatabaseError::Step { number, source: Box::new(failed(&error)) });
+                }
+            }
+        }
     }
+}
+
+enum Step {
+    Taken,
+    /// Nothing is missing.
+    None {
+        found: i64,
+    },
+}
+
+/// Takes the next step in a transaction of its own. `number` becomes that of the step.
+async fn step(client: &mut Client, number: &mut i64) -> Result<Step, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    // Programs that use a table wait behind whoever waits for its lock. A timeout of the server is for its usual work.
+    transaction.batch_execute("SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = 0").await?;
+    // Released at the end of the transaction.
+    transaction.query_typed("SELECT pg_advisory_xact_lock($1)", &[(&MIGRATION_LOCK, Type::INT8)]).await?;
+    transaction.batch_execute("CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)").await?;
+    let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[]).await?;
+    let found: i64 = row.get(0);
+    *number = found + 1;
+    let missing = migrations::missing(found).ok().and_then(|mut steps| steps.next());
+    let Some((_, sql)) = missing else {
+        transaction.commit().await?;
+        return Ok(Step::None { found });
+    };
+    transaction.batch_execute(sql).await?;
+    let note = "INSERT INTO schema_version (version) VALUES ($1)";
+    transaction.query_typed(note, &[(&*number, Type::INT8)]).await?;
+    transaction.commit().await?;
+    Ok(Step::Taken)
+}
+
+fn is_of_lock(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
 }
 
 impl Database for Postgres {

@@ -8,6 +8,8 @@ mod caches;
 mod export;
 mod faults;
 mod files;
+mod identity;
+mod migrations;
 mod proxy;
 mod results;
 mod streams;
@@ -59,7 +61,11 @@ fn main() -> ExitCode {
         .chain(on(&World::STORES, results::CASES))
         .chain(on(&World::STORES, caches::CASES))
         .chain(on(&World::STORES, export::CASES))
+        .chain(on(&[World::Sqlite, World::Postgres], blobs::DIRECTORIES))
+        .chain(on(&[World::Sqlite, World::Postgres], export::DIRECTORIES))
+        .chain(on(&World::STORES, identity::CASES))
         .chain(on(&World::STORES, faults::CASES))
+        .chain(on(&[World::Postgres], migrations::POSTGRES))
         .chain(on(&[World::Sqlite], faults::SQLITE))
         .chain(on(&[World::PostgresAndBucket], faults::SERVERS))
         .chain(on(&[World::Sqlite, World::Postgres], streams::DIRECTORIES))
