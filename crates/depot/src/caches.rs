@@ -1,6 +1,6 @@
 //! Caches: what runs of the same template or Agent leave to each other.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use axum::{
     body::Body,
@@ -16,7 +16,7 @@ use crate::{
     caller::{Caller, CallerOf},
     content::content,
     inputs::Head,
-    publication::{Checked, missing, receive},
+    publication::{Checked, InMemory, missing, receive},
     refused::{Answer, Refused},
     routes::Segments,
     state::Shared,
@@ -36,9 +36,11 @@ pub(crate) async fn save(
 ) -> Answer<StatusCode> {
     caller.may_save(&name)?;
     let Keys { key, .. } = keys(query.as_deref())?;
-    let Checked { digest, bytes, files, manifest } = receive(&shared, &caller, &headers, body).await?;
+    let InMemory { checked, room } = receive(&shared, &caller, &headers, body).await?;
+    let Checked { digest, bytes, files, manifest } = checked;
     let entry = NewCache { key, digest, bytes, files, manifest };
     let saved = shared.store.put_cache(&scope(&caller), &name, entry).await;
+    drop(room);
     match saved.map_err(|error| Refused::publication(&error))? {
         Published::New => {
             tracing::info!(run = caller.run.record(), scope = caller.scope, name, bytes, files, "cache saved");
@@ -61,7 +63,8 @@ pub(crate) async fn find(
     let Keys { key, prefixes } = keys(query.as_deref())?;
     let hit = hit(&shared, &caller, &name, &key, &prefixes).await?;
     let CacheHit { key, exact: _, digest, bytes, files: _, manifest } = hit;
-    let manifest = shared.store.read_blob(&manifest, 0..u64::MAX).await.map_err(|error| Refused::store(&error))?;
+    let manifest = shared.store.read_cache(&scope(&caller), &name, &key, &manifest).await;
+    let manifest = manifest.map_err(|error| Refused::store(&error))?;
     let head = Head { key: Some(&key), digest: digest.as_str(), bytes }.open()?;
     let parts = stream::iter([Ok(head)]).chain(manifest).chain(stream::iter([Ok(Bytes::from_static(b"}"))]));
     Ok(([(header::CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response())
@@ -78,7 +81,14 @@ pub(crate) async fn content_of(
     caller.may_restore(&name)?;
     let Keys { key, .. } = keys(query.as_deref())?;
     let hit = hit(&shared, &caller, &name, &key, &[]).await?;
-    content(&shared.store, &hit.digest, hit.bytes, &headers).await
+    content(&hit.digest, hit.bytes, &headers, async |range| match range {
+        // The whole: what turns out to be damaged is saved anew by the next run.
+        Range { start: 0, end } if end == hit.bytes => {
+            shared.store.read_cache(&scope(&caller), &name, &hit.key, &hit.digest).await
+        }
+        part => shared.store.read_blob(&hit.digest, part).await,
+    })
+    .await
 }
 
 async fn hit(shared: &Shared, caller: &Caller, name: &str, key: &str, prefixes: &[String]) -> Answer<CacheHit> {

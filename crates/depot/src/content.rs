@@ -6,13 +6,20 @@ use axum::{
     body::Body,
     response::{IntoResponse as _, Response},
 };
+use bytes::Bytes;
+use futures::stream::BoxStream;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use store::{Digest, Store};
+use store::Digest;
 
 use crate::refused::{Answer, Refused};
 
-/// The bytes of a blob, or the range of them that the headers ask for.
-pub(crate) async fn content(store: &Store, digest: &Digest, bytes: u64, headers: &HeaderMap) -> Answer<Response> {
+/// The bytes of a blob, or the range of them that the headers ask for, as `read` returns it.
+pub(crate) async fn content(
+    digest: &Digest,
+    bytes: u64,
+    headers: &HeaderMap,
+    read: impl AsyncFnOnce(Range<u64>) -> Result<BoxStream<'static, Result<Bytes, store::Error>>, store::Error>,
+) -> Answer<Response> {
     let tag = format!("\"{}\"", digest.as_str());
     let (status, range) = match wanted(headers, &tag, bytes) {
         Wanted::All => (StatusCode::OK, 0..bytes),
@@ -22,7 +29,7 @@ pub(crate) async fn content(store: &Store, digest: &Digest, bytes: u64, headers:
             return Ok(with(refused, header::CONTENT_RANGE, &format!("bytes */{bytes}")));
         }
     };
-    let body = match store.read_blob(digest, range.clone()).await {
+    let body = match read(range.clone()).await {
         Ok(chunks) => Body::from_stream(chunks),
         Err(error @ store::Error::NoBlob(_)) => {
             tracing::error!(%error, "the store lost bytes");

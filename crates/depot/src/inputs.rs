@@ -5,12 +5,12 @@ use std::sync::Arc;
 use api::{TaskPhase, TaskStatus};
 use axum::{
     body::Body,
-    extract::State,
+    extract::{RawQuery, State},
     response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use domain::run::outcome::is_stopped;
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 use kube::Resource as _;
@@ -31,30 +31,48 @@ pub(crate) async fn find(
     CallerOf(caller): CallerOf,
     Segments([task, artifact]): Segments<2>,
 ) -> Answer<Response> {
-    let (run, found) = newest(&shared, &caller, &task, &artifact).await?;
-    let manifest = shared.store.manifest(&run, &artifact).await.map_err(|error| Refused::store(&error))?;
-    let manifest = manifest.ok_or_else(|| expired(&task, &found, None))?;
+    let left = left(&shared, &caller, &task, &artifact).await?;
+    let found = left.newest(&task, &artifact)?;
+    let run = Run { task: left.owner.clone(), epoch: found.epoch };
+    let manifest = shared.store.manifest_blob(&run, &artifact).await.map_err(|error| Refused::store(&error))?;
+    let manifest = manifest.ok_or_else(|| expired(&task, found, None))?;
     let head = Head { key: None, digest: found.digest.as_str(), bytes: found.bytes }.open()?;
-    let length = head.len() + manifest.len() + 1;
-    // In pieces: the manifest is not copied.
-    let parts = [head, manifest.into(), Bytes::from_static(b"}")].map(Ok::<_, std::convert::Infallible>);
+    let length = head.len() as u64 + manifest.bytes + 1;
+    let manifest =
+        shared.store.read_blob(&manifest.digest, 0..u64::MAX).await.map_err(|error| Refused::store(&error))?;
+    let parts = stream::iter([Ok(head)]).chain(manifest).chain(stream::iter([Ok(Bytes::from_static(b"}"))]));
     let headers = [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_LENGTH, length.to_string())];
-    Ok((headers, Body::from_stream(stream::iter(parts))).into_response())
+    Ok((headers, Body::from_stream(parts)).into_response())
 }
 
-/// `GET /v1/inputs/{task}/{artifact}/content`
+/// `GET /v1/inputs/{task}/{artifact}/content?digest=DIGEST`
 pub(crate) async fn content_of(
     State(shared): State<Arc<Shared>>,
     CallerOf(caller): CallerOf,
     Segments([task, artifact]): Segments<2>,
+    RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Answer<Response> {
-    let (_, found) = newest(&shared, &caller, &task, &artifact).await?;
-    content(&shared.store, &found.digest, found.bytes, &headers).await
+    let left = left(&shared, &caller, &task, &artifact).await?;
+    let mut query = form_urlencoded::parse(query.as_deref().unwrap_or_default().as_bytes());
+    let found = match query.find(|(name, _)| name == "digest") {
+        Some((_, digest)) => left.with_digest(&task, &artifact, &digest)?,
+        None => left.newest(&task, &artifact)?,
+    };
+    let read = async |range| shared.store.read_blob(&found.digest, range).await;
+    content(&found.digest, found.bytes, &headers, read).await
 }
 
-/// The artefact of the newest successful run that left one and still has it.
-async fn newest(shared: &Shared, caller: &Caller, task: &str, name: &str) -> Answer<(Run, Artifact)> {
+/// What the runs of a Task left.
+struct Left {
+    owner: Owner,
+    /// The runs that were successful, the newest first.
+    successful: Vec<i64>,
+    /// Those of the wanted name.
+    artifacts: Vec<Artifact>,
+}
+
+async fn left(shared: &Shared, caller: &Caller, task: &str, name: &str) -> Answer<Left> {
     caller.may_take(task, name)?;
     let namespace = caller.namespace();
     let found = shared.callers.task(namespace, task).await?;
@@ -62,26 +80,45 @@ async fn newest(shared: &Shared, caller: &Caller, task: &str, name: &str) -> Ans
     let found = found.ok_or_else(gone)?;
     let owner = found.meta().uid.as_deref().and_then(|uid| Owner::new(namespace, uid)).ok_or_else(gone)?;
     let records = shared.store.records(&owner).await.map_err(|error| Refused::store(&error))?;
-    let artifacts = shared.store.artifacts(&owner).await.map_err(|error| Refused::store(&error))?;
-    let successful = |(&epoch, record): (&i64, &Vec<u8>)| succeeded(record).then_some(epoch);
-    let epochs: Vec<i64> = records.iter().rev().filter_map(successful).collect();
-    let left = |epoch| artifacts.iter().find(|artifact| artifact.epoch == epoch && artifact.name == name);
-    let mut lost = None;
-    for (epoch, artifact) in epochs.iter().filter_map(|&epoch| Some((epoch, left(epoch)?))) {
-        match expiry(artifact, Timestamp::now()) {
-            None => return Ok((Run { task: owner, epoch }, artifact.clone())),
-            Some(expiry) => lost = lost.or(Some((artifact, expiry))),
-        }
+    let mut artifacts = shared.store.artifacts(&owner).await.map_err(|error| Refused::store(&error))?;
+    artifacts.retain(|artifact| artifact.name == name);
+    let successful = records.iter().rev().filter_map(|(epoch, record)| succeeded(record).then_some(*epoch)).collect();
+    Ok(Left { owner, successful, artifacts })
+}
+
+impl Left {
+    /// The artefact of the newest successful run, which may have left none.
+    fn newest(&self, task: &str, name: &str) -> Answer<&Artifact> {
+        let Some(epoch) = self.successful.first() else {
+            return Err(Refused::not_found(format!(
+                "the artifact '{name}' of Task '{task}' does not exist: no run of the Task was successful"
+            )));
+        };
+        let artifact = self.artifacts.iter().find(|artifact| artifact.epoch == *epoch).ok_or_else(|| {
+            Refused::not_found(format!(
+                "the artifact '{name}' of Task '{task}' does not exist: its last successful run, {epoch}, left none of this name"
+            ))
+        })?;
+        unexpired(task, artifact)
     }
-    Err(match (lost, epochs.first()) {
-        (Some((artifact, expiry)), _) => expired(task, artifact, Some(expiry)),
-        (None, Some(epoch)) => Refused::not_found(format!(
-            "the artifact '{name}' of Task '{task}' does not exist: its last successful run, {epoch}, left none of this name"
-        )),
-        (None, None) => Refused::not_found(format!(
-            "the artifact '{name}' of Task '{task}' does not exist: no run of the Task was successful"
-        )),
-    })
+
+    /// The artefact that a reader found before, also if another run was successful since.
+    fn with_digest(&self, task: &str, name: &str, digest: &str) -> Answer<&Artifact> {
+        let of_success = |artifact: &&Artifact| self.successful.contains(&artifact.epoch);
+        let mut fitting = self.artifacts.iter().filter(of_success).filter(|it| it.digest.as_str() == digest);
+        let first = fitting.next().ok_or_else(|| {
+            Refused::not_found(format!("no successful run of Task '{task}' left these bytes as the artifact '{name}'"))
+        })?;
+        let unexpired = |artifact| unexpired(task, artifact);
+        unexpired(first).or_else(|refused| fitting.find_map(|artifact| unexpired(artifact).ok()).ok_or(refused))
+    }
+}
+
+fn unexpired<'a>(task: &str, artifact: &'a Artifact) -> Answer<&'a Artifact> {
+    match expiry(artifact, Timestamp::now()) {
+        None => Ok(artifact),
+        Some(expiry) => Err(expired(task, artifact, Some(expiry))),
+    }
 }
 
 /// Whether a run did what it was to do, as its record says.

@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use store::{Digest, NewArtifact, Published};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     caller::{Caller, CallerOf},
@@ -35,6 +36,12 @@ pub(crate) struct Checked {
     pub(crate) manifest: Vec<u8>,
 }
 
+/// A publication that was received, and its room in memory, which it has until it is stored.
+pub(crate) struct InMemory {
+    pub(crate) checked: Checked,
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
 /// [`domain::contract::depot::Publication`], without a tree of values for the manifest.
 #[derive(Deserialize)]
 struct Received<'a> {
@@ -54,13 +61,15 @@ pub(crate) async fn artifact(
     body: Body,
 ) -> Answer<StatusCode> {
     let lifetime = caller.artifact(&name)?.expire_after.and_then(api::Duration::nonzero);
-    let Checked { digest, bytes, files, manifest } = receive(&shared, &caller, &headers, body).await?;
+    let InMemory { checked, room } = receive(&shared, &caller, &headers, body).await?;
+    let Checked { digest, bytes, files, manifest } = checked;
     let expires = lifetime.map(|lifetime| {
         let lifetime = SignedDuration::try_from(lifetime).unwrap_or(SignedDuration::MAX);
         Timestamp::now().checked_add(lifetime).unwrap_or(Timestamp::MAX)
     });
     let artifact = NewArtifact { name: name.clone(), digest, bytes, files, manifest, expires };
     let published = shared.store.publish(&caller.run, artifact).await.map_err(|error| Refused::publication(&error))?;
+    drop(room);
     if published == Published::New {
         tracing::info!(run = caller.run.record(), name, bytes, files, "artifact stored");
     }
@@ -110,21 +119,18 @@ pub(crate) async fn outputs(
 }
 
 /// Reads and checks a publication of bytes that the caller's namespace sent.
-pub(crate) async fn receive(shared: &Shared, caller: &Caller, headers: &HeaderMap, body: Body) -> Answer<Checked> {
+pub(crate) async fn receive(shared: &Shared, caller: &Caller, headers: &HeaderMap, body: Body) -> Answer<InMemory> {
     let intake = Intake::new(body, headers, "the body", MOST_PUBLICATION_BYTES as u64, shared.options.patience)?;
-    let turn = shared.publication(declared(headers)).await?;
+    let room = shared.publication(declared(headers)).await?;
     let body = intake.whole().await?;
     // A large manifest takes a while, in which other requests would wait.
-    let checked = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        check(&body)
-    });
-    let checked = checked.await.map_err(|error| {
+    let checked = tokio::task::spawn_blocking(move || check(&body).map(|checked| InMemory { checked, room }));
+    let received = checked.await.map_err(|error| {
         tracing::error!(%error, "a publication could not be checked");
         Refused::unavailable("the publication could not be checked; try again")
     })??;
-    sent(shared, caller, &checked.digest).await?;
-    Ok(checked)
+    sent(shared, caller, &received.checked.digest).await?;
+    Ok(received)
 }
 
 /// Refuses bytes of other namespaces: whoever knows their digest need not know them.

@@ -1,10 +1,12 @@
 //! Connections: accepted, guarded against clients that do nothing, and closed so that no answer is lost.
 
 use std::{
+    collections::HashMap,
     future::Future as _,
     io,
+    net::IpAddr,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -24,6 +26,8 @@ use tower::Service as _;
 
 /// Open connections. Further ones wait in the kernel.
 const CONNECTIONS: usize = 512;
+/// Of them with one address. The Pods of a node may have one in common.
+const OF_ADDRESS: usize = 32;
 /// Time for the headers of a request, and between two requests.
 const HEADERS: Duration = Duration::from_secs(10);
 /// Grace period of open requests at shutdown.
@@ -43,6 +47,7 @@ pub(crate) async fn serve(
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let addresses = Addresses::default();
     let ending = watch::Sender::new(false);
     let mut open = JoinSet::new();
     let accepting = async {
@@ -50,9 +55,11 @@ pub(crate) async fn serve(
             let place = Arc::clone(&room).acquire_owned().await.map_err(io::Error::other)?;
             tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        let connection = connection(stream, router.clone(), patience, ending.subscribe(), place);
-                        open.spawn(connection);
+                    Ok((stream, peer)) => {
+                        // Closed at once: its client tries again, and the others are served.
+                        let Some(share) = addresses.share(peer.ip()) else { continue };
+                        let place = (place, share);
+                        open.spawn(connection(stream, router.clone(), patience, ending.subscribe(), place));
                     }
                     Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Err(error),
                     Err(error) => {
@@ -82,7 +89,7 @@ async fn connection(
     router: Router,
     patience: Duration,
     mut ending: watch::Receiver<bool>,
-    _place: OwnedSemaphorePermit,
+    _place: (OwnedSemaphorePermit, Share),
 ) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| router.clone().call(request.map(Body::new)));
@@ -99,6 +106,43 @@ async fn connection(
     };
     if let Err(error) = outcome {
         tracing::debug!(%error, "a connection broke");
+    }
+}
+
+/// How many connections each address has.
+#[derive(Clone, Debug, Default)]
+struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// The part that a connection has in the connections of its address.
+struct Share {
+    all: Addresses,
+    address: IpAddr,
+}
+
+impl Addresses {
+    /// `None` if the address has as many connections as it may have. Those of this machine, where all Pods of
+    /// `kubeopencode up` are, have no limit of their own.
+    fn share(&self, address: IpAddr) -> Option<Share> {
+        let address = address.to_canonical();
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = all.entry(address).or_default();
+        if *open >= OF_ADDRESS && !address.is_loopback() {
+            return None;
+        }
+        *open += 1;
+        Some(Share { all: self.clone(), address })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = all.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
+                all.remove(&self.address);
+            }
+        }
     }
 }
 
@@ -195,6 +239,25 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         (Guarded { stream, patience: Duration::from_mins(1), stalled: None, closing: None }, client)
+    }
+
+    #[test]
+    fn an_address_has_a_share_of_the_connections() {
+        let addresses = Addresses::default();
+        let [one, other, mapped]: [IpAddr; 3] =
+            ["10.0.0.1", "10.0.0.2", "::ffff:10.0.0.1"].map(|address| address.parse().unwrap());
+        let mut open: Vec<Share> = (0..OF_ADDRESS).map(|_| addresses.share(one).unwrap()).collect();
+        assert!(addresses.share(one).is_none() && addresses.share(mapped).is_none());
+        assert!(addresses.share(other).is_some());
+        open.pop();
+        open.push(addresses.share(mapped).unwrap());
+        assert!(addresses.share(one).is_none());
+        drop(open);
+        assert!(addresses.share(one).is_some());
+        assert!(addresses.0.lock().unwrap().is_empty(), "nothing is kept of an address without connections");
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let many: Vec<_> = (0..OF_ADDRESS * 2).map(|_| addresses.share(here).unwrap()).collect();
+        assert_eq!(many.len(), OF_ADDRESS * 2);
     }
 
     #[tokio::test]

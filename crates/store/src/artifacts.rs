@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::{
@@ -194,9 +195,10 @@ impl Store {
         manifest: Option<Vec<u8>>,
         expires: Option<Timestamp>,
     ) -> Result<Published, Error> {
+        let manifest = manifest.map(Bytes::from);
         for _ in 0..ATTEMPTS {
             let manifest = match &manifest {
-                Some(manifest) => Some(self.put_manifest(manifest).await?),
+                Some(manifest) => Some(self.put_manifest(manifest.clone()).await?),
                 None => None,
             };
             let listed = manifest.as_ref().map(|manifest| manifest.digest.as_str().to_owned());
@@ -242,12 +244,12 @@ impl Store {
         Err(Error::Damaged(format!("artifact {name} of {} cannot be recorded", run.record())))
     }
 
-    pub(crate) async fn put_manifest(&self, manifest: &[u8]) -> Result<Stored, Error> {
+    pub(crate) async fn put_manifest(&self, manifest: Bytes) -> Result<Stored, Error> {
         if manifest.len() > MOST_MANIFEST_BYTES {
             let (bytes, limit) = (manifest.len() as u64, MOST_MANIFEST_BYTES as u64);
             return Err(Error::TooLarge { what: "a manifest", bytes, limit });
         }
-        self.put_bytes(manifest.to_vec()).await
+        self.put_bytes(manifest).await
     }
 
     /// Whether the run can publish no more.
@@ -292,6 +294,14 @@ impl Store {
             Some(digest) => self.whole_blob(&Digest::recorded(digest)).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The blob that lists the files of an artefact; `None` if there is no such artefact or it expired.
+    pub async fn manifest_blob(&self, run: &Run, name: &str) -> Result<Option<Stored>, Error> {
+        let sql = "SELECT manifest, blobs.bytes FROM artifacts JOIN blobs ON blobs.digest = manifest
+                   WHERE namespace = $1 AND uid = $2 AND epoch = $3 AND artifacts.name = $4 AND expired IS NULL";
+        let row = self.read_rows(sql, [run.key(), vec![name.into()]].concat()).await?.pop();
+        row.map(|mut row| Ok(Stored { digest: Digest::recorded(row.text()?), bytes: row.size()? })).transpose()
     }
 
     /// The change that a run made.

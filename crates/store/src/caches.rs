@@ -3,6 +3,10 @@
 //! An entry never changes: the first writer of a key counts. So whoever restores an entry gets what its key stands for,
 //! and a new state needs a new key, as keys with hashes have.
 
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _, stream, stream::BoxStream};
+use sha2::{Digest as _, Sha256};
+
 use crate::{
     Digest, Error, Published, Store, Stored,
     artifacts::in_use,
@@ -64,7 +68,8 @@ fn check(text: &str, what: &'static str) -> Result<(), Error> {
 
 impl Store {
     /// Finds the entry of a key, or else the newest one whose key starts with the first of the prefixes that any key
-    /// starts with. The entry counts as used, and its bytes stay for [`GRACE`](crate::GRACE).
+    /// starts with. The entry counts as used, and its bytes stay for [`GRACE`](crate::GRACE). One whose bytes are lost is
+    /// removed, so that the next run saves it anew.
     pub async fn find_cache(
         &self,
         scope: &CacheScope,
@@ -74,6 +79,10 @@ impl Store {
     ) -> Result<Option<CacheHit>, Error> {
         for _ in 0..ATTEMPTS {
             let Some(hit) = self.look_for_cache(scope, name, key, prefixes).await? else { return Ok(None) };
+            if !(self.is_there(&hit.digest).await? && self.is_there(&hit.manifest).await?) {
+                self.remove_damaged(scope, name, &hit.key, None).await?;
+                continue;
+            }
             let time = now().as_millisecond();
             let used = "UPDATE caches SET used = $5 WHERE namespace = $1 AND scope = $2 AND name = $3 AND key = $4";
             let used = Statement::new(used, [scope.entry(name, &hit.key), vec![time.into()]].concat());
@@ -123,8 +132,9 @@ impl Store {
             check(text, what)?;
         }
         let blob = Stored { digest, bytes };
+        let manifest = Bytes::from(manifest);
         for _ in 0..ATTEMPTS {
-            let list = self.put_manifest(&manifest).await?;
+            let list = self.put_manifest(manifest.clone()).await?;
             let time = now().as_millisecond();
             let values =
                 vec![blob.digest.as_str().into(), bytes.into(), files.into(), list.digest.as_str().into(), time.into()];
@@ -151,14 +161,65 @@ impl Store {
         Err(Error::Damaged(format!("cache {name} of {} cannot be recorded", scope.scope)))
     }
 
-    /// Removes one entry: one whose bytes turned out to be of no use. Not an error if there is none.
+    /// All bytes of one of the two blobs of an entry. If they turn out to be others than were stored, the entry is
+    /// removed, so that the next run saves it anew.
+    pub async fn read_cache(
+        &self,
+        scope: &CacheScope,
+        name: &str,
+        key: &str,
+        digest: &Digest,
+    ) -> Result<BoxStream<'static, Result<Bytes, Error>>, Error> {
+        let bytes = self.read_blob(digest, 0..u64::MAX).await?;
+        let (this, scope, digest) = (self.clone(), scope.clone(), digest.clone());
+        let (name, key) = (name.to_owned(), key.to_owned());
+        // The last chunk is held back until the digest is known: who has all bytes asks for no end.
+        let start = Some((bytes, Sha256::new(), None::<Bytes>));
+        let checked = stream::try_unfold(start, move |reading| {
+            let (this, scope, digest) = (this.clone(), scope.clone(), digest.clone());
+            let (name, key) = (name.clone(), key.clone());
+            async move {
+                let Some((mut bytes, mut hasher, mut held)) = reading else { return Ok(None) };
+                while let Some(chunk) = bytes.try_next().await? {
+                    hasher.update(&chunk);
+                    if let Some(before) = held.replace(chunk) {
+                        return Ok(Some((before, Some((bytes, hasher, held)))));
+                    }
+                }
+                if Digest::finished(hasher) == digest {
+                    return Ok(held.map(|last| (last, None)));
+                }
+                this.remove_damaged(&scope, &name, &key, Some(&digest)).await?;
+                Err(Error::Damaged(format!("the blob {digest} has other bytes")))
+            }
+        });
+        Ok(checked.boxed())
+    }
+
+    /// Removes one entry. Not an error if there is none.
     pub async fn remove_cache(&self, scope: &CacheScope, name: &str, key: &str) -> Result<(), Error> {
         let sql = "DELETE FROM caches WHERE namespace = $1 AND scope = $2 AND name = $3 AND key = $4";
         self.write(vec![Statement::new(sql, scope.entry(name, key))]).await.map(drop)
     }
 
-    /// Removes all caches of a scope: its Agent or template is gone.
-    pub async fn remove_cache_scope(&self, scope: &CacheScope) -> Result<(), Error> {
+    /// Removes an entry whose bytes are of no use. If nothing else names the damaged blob, its object is replaced by the
+    /// next writer of the same bytes.
+    async fn remove_damaged(
+        &self,
+        scope: &CacheScope,
+        name: &str,
+        key: &str,
+        damaged: Option<&Digest>,
+    ) -> Result<(), Error> {
+        tracing::warn!(namespace = scope.namespace, scope = scope.scope, name, key, "a damaged cache was removed");
+        self.remove_cache(scope, name, key).await?;
+        let Some(digest) = damaged else { return Ok(()) };
+        let unusable = "UPDATE blobs SET stored = 0 WHERE digest = $1
+                        AND NOT EXISTS (SELECT 1 FROM blob_uses WHERE blob = digest)";
+        self.write(vec![Statement::new(unusable, vec![digest.as_str().into()])]).await.map(drop)
+    }
+
+    pub(crate) async fn remove_cache_scope(&self, scope: &CacheScope) -> Result<(), Error> {
         let sql = "DELETE FROM caches WHERE namespace = $1 AND scope = $2";
         self.write(vec![Statement::new(sql, scope.key())]).await.map(drop)
     }

@@ -80,8 +80,8 @@ impl Store {
     }
 
     /// Stores bytes like [`put_stream`](Self::put_stream).
-    pub(crate) async fn put_bytes(&self, bytes: Vec<u8>) -> Result<Stored, Error> {
-        match self.put_stream(stream::iter([Ok(bytes.into())]), u64::MAX).await {
+    pub(crate) async fn put_bytes(&self, bytes: Bytes) -> Result<Stored, Error> {
+        match self.put_stream(stream::iter([Ok(bytes)]), u64::MAX).await {
             Ok(stored) => Ok(stored),
             Err(PutError::Store(error)) => Err(error),
             Err(other) => Err(Error::Damaged(other.to_string())),
@@ -172,6 +172,15 @@ impl Store {
         }
         let end = range.end.min(bytes);
         Ok(self.blobs.stream(&name, range.start.min(end)..end).map_err(Error::from).boxed())
+    }
+
+    /// Whether the object of a blob is there, with its length.
+    pub(crate) async fn is_there(&self, digest: &Digest) -> Result<bool, Error> {
+        let sql = "SELECT name, bytes FROM blobs WHERE digest = $1 AND stored = 1";
+        match self.read_rows(sql, vec![digest.as_str().into()]).await?.pop() {
+            Some(mut row) => Ok(self.blobs.has(&row.text()?, row.size()?).await?),
+            None => Ok(false),
+        }
     }
 
     /// All bytes of a small blob, compared with its digest.

@@ -103,6 +103,8 @@ async fn an_input_is_that_of_the_newest_successful_run() {
     let first = world.run("build", &keep, &Fetch::default()).await;
     assert_eq!(world.publish(&first, "brief", b"brief").await, StatusCode::CREATED);
     world.leave(&first, "dist", b"one").await;
+    let content =
+        async |digest: &str| world.get(&format!("/v1/inputs/build/dist/content?digest={digest}"), &deploy).await;
     let second = world.again(&first, &keep, &Fetch::default()).await;
     assert_eq!(world.publish(&second, "dist", b"two").await, StatusCode::CREATED);
     world.record(&second, json!({"phase": "Failed"})).await;
@@ -116,8 +118,27 @@ async fn an_input_is_that_of_the_newest_successful_run() {
     let fourth = world.again(&third, &keep, &Fetch::default()).await;
     world.leave(&fourth, "dist", b"four").await;
     assert_eq!(input().await, sha256(b"four"));
+    // A reader that found the first one before reads it to its end.
+    assert_eq!(bytes(content(&sha256(b"one")).await).await, b"one");
+    assert_eq!(bytes(content(&sha256(b"four")).await).await, b"four");
+    for none in [sha256(b"two"), sha256(b"three"), "x".to_owned()] {
+        let refused = refusal(content(&none).await).await;
+        assert!(refused.message.starts_with("no successful run of Task 'build' left these bytes"), "{refused:?}");
+    }
 
-    // What expired is said to be.
+    // Only the last successful run counts, which left no brief.
+    let refused = refusal(world.get("/v1/inputs/build/brief", &deploy).await).await;
+    assert_eq!(refused.reason, RefusalReason::NotFound);
+    assert!(refused.message.ends_with("its last successful run, 4, left none of this name"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_input_that_expired_is_said_to_be() {
+    let world = World::new().await;
+    let keep: Keep = read(json!({"artifacts": [{"name": "brief", "paths": ["**"], "expireAfter": "1ns"}]}));
+    let deploy = world.run("deploy", &Keep::default(), &takes(&[("build", "brief")])).await;
+    let build = world.run("build", &keep, &Fetch::default()).await;
+    world.leave(&build, "brief", b"brief").await;
     let refused = refusal(world.get("/v1/inputs/build/brief", &deploy).await).await;
     assert_eq!(refused.reason, RefusalReason::NotFound);
     let expired = refused.message.starts_with("the artifact 'brief' of Task 'build', run 1, expired at 2");
@@ -315,4 +336,28 @@ async fn caches_are_shared_by_the_runs_of_one_template_or_agent_and_by_no_others
     check(NAMESPACE, "template", ("templateRef", "rust"), StatusCode::NOT_FOUND).await;
     check(NAMESPACE, "agent", ("agentRef", "go"), StatusCode::NOT_FOUND).await;
     check("others", "namespace", ("templateRef", "go"), StatusCode::NOT_FOUND).await;
+}
+
+#[tokio::test]
+async fn a_damaged_cache_is_saved_anew() {
+    let world = World::new().await;
+    let run = caching(&world, NAMESPACE, "fix", ("templateRef", "go")).await;
+    let save = async |content: &[u8]| {
+        world.upload(&run, content).await;
+        world.post("/v1/caches/deps?key=k", &run, &publication(content)).await.status()
+    };
+    let content = async || world.get("/v1/caches/deps/content?key=k", &run).await;
+    let blob_of = |content: &[u8]| {
+        let name = sha256(content);
+        let folder = world.dir.path().join("blobs/sha256").join(&name[..2]);
+        let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        files.into_iter().find(|file| file.file_name().unwrap().to_str().unwrap().starts_with(&name)).unwrap()
+    };
+    assert_eq!(save(b"files").await, StatusCode::CREATED);
+    std::fs::write(blob_of(b"files"), b"FILES").unwrap();
+    // The body ends with an error, so the client does not take it.
+    assert!(content().await.bytes().await.is_err());
+    assert_eq!(refusal(content().await).await.reason, RefusalReason::NotFound);
+    assert_eq!(save(b"files").await, StatusCode::CREATED);
+    assert_eq!(bytes(content().await).await, b"files");
 }

@@ -8,7 +8,7 @@
 //! | `POST /v1/changes` | [`Stored`] | 201, 200 or 409 as for an artefact |
 //! | `PUT /v1/outputs` | a JSON object of strings | 201, 200 or 409 as for an artefact |
 //! | `GET /v1/inputs/{task}/{artifact}` | | [`Found`]: the artefact of the last successful run of another Task |
-//! | `GET /v1/inputs/{task}/{artifact}/content` | | the bytes |
+//! | `GET /v1/inputs/{task}/{artifact}/content?digest=DIGEST` | | the bytes that were found, also if another run was successful since; without a digest, those of the last one |
 //! | `GET /v1/caches/{name}?key=KEY&prefix=PREFIX&prefix=…` | | [`Found`]: the entry of the key, or the newest one of the first prefix that has one |
 //! | `GET /v1/caches/{name}/content?key=KEY` | | the bytes of the entry of this key |
 //!

@@ -178,9 +178,9 @@ impl Depot {
         read(&body)
     }
 
-    /// The URL of the bytes of an artefact.
-    pub fn input_content(&self, task: &str, artifact: &str) -> Url {
-        self.url(&["inputs", task, artifact, "content"], &[])
+    /// The URL of the bytes of an artefact. With the digest that was found: the other Task may run again meanwhile.
+    pub fn input_content(&self, task: &str, artifact: &str, digest: &str) -> Url {
+        self.url(&["inputs", task, artifact, "content"], &[("digest", digest)])
     }
 
     /// The URL of the bytes of an entry of a cache.
@@ -272,8 +272,8 @@ mod tests {
         let depot = depot("http://depot:8085/base/");
         let check =
             |url: &Url, expected: &str| assert_eq!(url.as_str(), format!("http://depot:8085/base/v1/{expected}"));
-        check(&depot.input_content("build", "dist"), "inputs/build/dist/content");
-        check(&depot.input_content("a/b", "../x?y"), "inputs/a%2Fb/..%2Fx%3Fy/content");
+        check(&depot.input_content("build", "dist", "0a"), "inputs/build/dist/content?digest=0a");
+        check(&depot.input_content("a/b", "../x?y", "0"), "inputs/a%2Fb/..%2Fx%3Fy/content?digest=0");
         check(&depot.cache_content("go", "a b&key=c#é"), "caches/go/content?key=a+b%26key%3Dc%23%C3%A9");
     }
 

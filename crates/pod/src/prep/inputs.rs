@@ -68,7 +68,7 @@ async fn download(
     what: &str,
 ) -> Result<InTransit, FetchError> {
     let found = retry::until(retry_until, what, async || depot.find_input(task, artifact).await).await?;
-    let content = depot.input_content(task, artifact);
+    let content = depot.input_content(task, artifact, &found.digest);
     InTransit::download(settings, depot, &content, found, retry_until, what).await
 }
 

@@ -1,5 +1,6 @@
 //! Caches: found by key and prefix in their own scope, never changed, evicted when they were not used.
 
+use futures::TryStreamExt as _;
 use jiff::{SignedDuration, Timestamp};
 use kubeopencode_store::{
     Archive as _, CacheScope, Collected, Digest, Error, Limits, NewCache, Published, Store, Stored,
@@ -17,6 +18,8 @@ pub const CASES: Cases = cases![
     a_scope_never_sees_the_entries_of_another,
     what_was_not_used_for_the_longest_time_is_evicted,
     the_blobs_of_caches_are_in_use,
+    an_entry_whose_bytes_are_lost_makes_room_for_a_new_one,
+    an_entry_with_other_bytes_makes_room_for_a_new_one,
 ];
 
 fn scope(scope: &str) -> CacheScope {
@@ -154,4 +157,46 @@ async fn the_blobs_of_caches_are_in_use(world: World) {
     }
     let wrong = store.check().await.unwrap();
     assert!(wrong.iter().any(|sentence| sentence.contains(" of cache npm of default/template/build ")), "{wrong:?}");
+}
+
+async fn an_entry_whose_bytes_are_lost_makes_room_for_a_new_one(world: World) {
+    let (store, place) = world.store().await;
+    let of = scope("template/build");
+    for (number, key) in (1..).zip(["npm-1", "npm-2"]) {
+        assert_eq!(save(&store, &of, key, content(100, number)).await, Published::New);
+    }
+    for file in place.blobs().await {
+        if std::fs::read(&file).unwrap() == content(100, 2) {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+    assert_eq!(find(&store, &of, "npm-2", &["npm-"]).await, Some(("npm-1".to_owned(), false)), "the next best");
+    assert_eq!(find(&store, &of, "npm-2", &[]).await, None);
+    assert_eq!(save(&store, &of, "npm-2", content(100, 2)).await, Published::New);
+    let hit = store.find_cache(&of, "npm", "npm-2", &[]).await.unwrap().unwrap();
+    assert_eq!(get(&store, &hit.digest).await, content(100, 2));
+}
+
+async fn an_entry_with_other_bytes_makes_room_for_a_new_one(world: World) {
+    let (store, place) = world.store().await;
+    let of = scope("template/build");
+    assert_eq!(save(&store, &of, "npm-1", content(100, 1)).await, Published::New);
+    let hit = store.find_cache(&of, "npm", "npm-1", &[]).await.unwrap().unwrap();
+    let read = async || -> Result<Vec<u8>, Error> {
+        let bytes = store.read_cache(&of, "npm", "npm-1", &hit.digest).await?;
+        Ok(bytes.try_collect::<Vec<_>>().await?.concat())
+    };
+    assert_eq!(read().await.unwrap(), content(100, 1));
+    assert!(find(&store, &of, "npm-1", &[]).await.is_some());
+    for file in place.blobs().await {
+        if std::fs::read(&file).unwrap() == content(100, 1) {
+            std::fs::write(file, content(100, 9)).unwrap();
+        }
+    }
+    let damaged = read().await.unwrap_err();
+    assert!(matches!(damaged, Error::Damaged(_)), "{damaged}");
+    assert_eq!(find(&store, &of, "npm-1", &[]).await, None);
+    // The same bytes again: they do not go into the damaged object.
+    assert_eq!(save(&store, &of, "npm-1", content(100, 1)).await, Published::New);
+    assert_eq!(read().await.unwrap(), content(100, 1));
 }
