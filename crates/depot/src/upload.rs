@@ -25,6 +25,10 @@ pub(crate) async fn put(
     let (most, patience) = (shared.options.most_blob_bytes, shared.options.patience);
     let intake = Intake::new(body, &headers, "the body", most, patience)?;
     let _turn = shared.upload().await?;
+    if shared.store.is_almost_full().await.map_err(|error| Refused::store(&error))? {
+        tracing::error!("an upload was refused: the disk of the store is almost full");
+        return Err(Refused::unavailable("the disk of the store is almost full; try again"));
+    }
     let fault = Fault::default();
     match shared.store.put_stream(intake.stream(&fault), most).await {
         Ok(store::Stored { digest, bytes }) => {

@@ -32,6 +32,9 @@ const COMPLETE_TIMEOUT: &str = "10 minutes";
 const FILE_CHUNK: u64 = 256 << 10;
 /// Bytes of one request to a bucket. A request for all would run into its timeout when the reader of a stream is slow.
 const BUCKET_CHUNK: u64 = 2 << 20;
+/// Space of a disk that uploads leave free, or this part of it, whichever is less.
+const RESERVE: u64 = 1 << 30;
+const RESERVED_PART: u64 = 20;
 /// Chunks that are read ahead of the reader of a stream.
 const AHEAD: usize = 2;
 /// Objects named after their digest, and objects whose digest was not known when they were begun.
@@ -246,6 +249,22 @@ impl Blobs {
         Ok((Digest::finished(hasher), length))
     }
 
+    /// Whether the disk has little space left. A bucket has no limit that is known here.
+    pub(crate) async fn is_almost_full(&self) -> object_store::Result<bool> {
+        match &self.place {
+            Place::Directory(base) => {
+                let base = base.clone();
+                run_blocking(move || {
+                    let found = rustix::fs::statvfs(&base)?;
+                    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+                    Ok(is_scarce(bytes(found.f_bavail), bytes(found.f_blocks)))
+                })
+                .await
+            }
+            Place::Bucket { .. } => Ok(false),
+        }
+    }
+
     /// Removes an object. Not an error if there is none.
     pub(crate) async fn remove(&self, name: &str) -> object_store::Result<()> {
         match self.objects.delete(&Key::from(name)).await {
@@ -275,6 +294,11 @@ impl Blobs {
             Place::Bucket { .. } => Ok((0, 0)),
         }
     }
+}
+
+/// Whether so much of a disk is not enough for more blobs. Records and logs, and other programs, need the rest.
+fn is_scarce(free: u64, all: u64) -> bool {
+    free < RESERVE.min(all / RESERVED_PART)
 }
 
 /// The key of an object in a bucket.
@@ -318,4 +342,19 @@ fn remove_staged(mut folders: Vec<PathBuf>, before: Timestamp) -> io::Result<(u6
         }
     }
     Ok((files, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_disk_stays_free() {
+        let check = |free: u64, all: u64, expected: bool| assert_eq!(is_scarce(free, all), expected, "{free} of {all}");
+        check(2 << 30, 500 << 30, false);
+        check((1 << 30) - 1, 500 << 30, true);
+        check(100 << 20, 1 << 30, false);
+        check(50 << 20, 1 << 30, true);
+        check(0, 0, false);
+    }
 }

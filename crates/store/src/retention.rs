@@ -4,11 +4,13 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Artifact, ArtifactExpiry, CacheScope, Error, Owner, Run, Store,
+    Artifact, ArtifactExpiry, CacheScope, Error, GRACE, Owner, Run, Store,
     artifacts::columns,
     database::{Outcome, Row, Statement, Value},
 };
 
+/// The bytes of what expired are collected after this long.
+const RELEASED: SignedDuration = SignedDuration::from_hours(1);
 /// Artefacts that one transaction marks.
 const MARKED: i64 = 1000;
 
@@ -99,7 +101,8 @@ impl Store {
                          SELECT namespace, uid, epoch, name FROM artifacts
                          WHERE expired IS NULL AND expires <= $1 LIMIT $2)
                      RETURNING namespace, uid, ",
-                    columns!()
+                    columns!(),
+                    ", manifest"
                 ),
                 vec![now.as_millisecond().into(), MARKED.into()],
             );
@@ -108,7 +111,7 @@ impl Store {
             if rows.is_empty() {
                 return Ok(all);
             }
-            all.extend(expired(rows)?);
+            all.extend(self.expired(rows, now).await?);
         }
     }
 
@@ -131,7 +134,8 @@ impl Store {
              WHERE namespace = $1 AND uid = of_uid AND epoch = of_epoch AND name = of_name AND expired IS NULL
              AND (stored < $3 OR (number > 1 AND (total > $4 OR number > $5)))
              RETURNING namespace, uid, ",
-            columns!()
+            columns!(),
+            ", manifest"
         );
         let limit = |limit: Option<u64>| limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)).into();
         let values: Vec<Value> = vec![
@@ -142,7 +146,7 @@ impl Store {
             limit(limits.count),
         ];
         match self.write(vec![Statement::new(sql, values)]).await? {
-            Outcome::Done(mut answers) => expired(answers.pop().unwrap_or_default()),
+            Outcome::Done(mut answers) => self.expired(answers.pop().unwrap_or_default(), now).await,
             Outcome::Refused => Ok(Vec::new()),
         }
     }
@@ -161,33 +165,48 @@ impl Store {
                            FROM caches WHERE namespace = $1
                            WINDOW latest AS (ORDER BY used DESC, scope, name, key ROWS UNBOUNDED PRECEDING)) AS ranked
                        WHERE used < $2 OR total > $3 OR number > $4)
-                   RETURNING scope, name, key, bytes";
+                   RETURNING scope, name, key, bytes, digest, manifest";
         let limit = |limit: Option<u64>| limit.map(|limit| i64::try_from(limit).unwrap_or(i64::MAX)).into();
         let values = vec![namespace.into(), limits.oldest(now).into(), limit(limits.bytes), limit(limits.count)];
         let Outcome::Done(mut answers) = self.write(vec![Statement::new(sql, values)]).await? else {
             return Ok(Vec::new());
         };
-        let evicted = |mut row: Row| {
+        let mut evicted = Vec::new();
+        for mut row in answers.pop().unwrap_or_default() {
             let scope = CacheScope { namespace: namespace.to_owned(), scope: row.text()? };
-            Ok(EvictedCache { scope, name: row.text()?, key: row.text()?, bytes: row.size()? })
-        };
-        answers.pop().unwrap_or_default().into_iter().map(evicted).collect()
+            evicted.push(EvictedCache { scope, name: row.text()?, key: row.text()?, bytes: row.size()? });
+            self.release([row.text()?, row.text()?], now).await?;
+        }
+        Ok(evicted)
     }
-}
 
-fn expired(rows: Vec<Row>) -> Result<Vec<ExpiredArtifact>, Error> {
-    let mut all = Vec::with_capacity(rows.len());
-    for mut row in rows {
-        let task = Owner::new(&row.text()?, &row.text()?);
-        let task = task.ok_or_else(|| Error::Damaged("an artifact has no valid owner".to_owned()))?;
-        let Artifact { epoch, name, bytes, expired, .. } = Artifact::read(&mut row)?;
-        let expiry = expired.ok_or_else(|| Error::Damaged("an artifact did not expire".to_owned()))?;
-        all.push(ExpiredArtifact {
-            run: Run { task, epoch },
-            name: (!name.starts_with('.')).then_some(name),
-            bytes,
-            expiry,
-        });
+    async fn expired(&self, rows: Vec<Row>, now: Timestamp) -> Result<Vec<ExpiredArtifact>, Error> {
+        let mut all = Vec::with_capacity(rows.len());
+        for mut row in rows {
+            let task = Owner::new(&row.text()?, &row.text()?);
+            let task = task.ok_or_else(|| Error::Damaged("an artifact has no valid owner".to_owned()))?;
+            let Artifact { epoch, name, digest, bytes, expired, .. } = Artifact::read(&mut row)?;
+            let expiry = expired.ok_or_else(|| Error::Damaged("an artifact did not expire".to_owned()))?;
+            let digests = [Some(digest.as_str().to_owned()), row.optional_text()?];
+            self.release(digests.into_iter().flatten(), now).await?;
+            all.push(ExpiredArtifact {
+                run: Run { task, epoch },
+                name: (!name.starts_with('.')).then_some(name),
+                bytes,
+                expiry,
+            });
+        }
+        Ok(all)
     }
-    Ok(all)
+
+    /// Lets blobs go soon, unless something else names them: a limit of space is to free space. Who reads one has this
+    /// long.
+    async fn release(&self, digests: impl IntoIterator<Item = String>, now: Timestamp) -> Result<(), Error> {
+        let claimed = (now - (GRACE - RELEASED)).as_millisecond();
+        for digest in digests {
+            let sql = "UPDATE blobs SET claimed = $1 WHERE digest = $2 AND claimed > $1";
+            self.write(vec![Statement::new(sql, vec![claimed.into(), digest.as_str().into()])]).await?;
+        }
+        Ok(())
+    }
 }

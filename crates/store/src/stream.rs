@@ -79,6 +79,11 @@ impl Store {
         }
     }
 
+    /// Whether uploads should wait: the disk of the blobs has little space left.
+    pub async fn is_almost_full(&self) -> Result<bool, Error> {
+        Ok(self.blobs.is_almost_full().await?)
+    }
+
     /// Stores bytes like [`put_stream`](Self::put_stream).
     pub(crate) async fn put_bytes(&self, bytes: Bytes) -> Result<Stored, Error> {
         match self.put_stream(stream::iter([Ok(bytes)]), u64::MAX).await {
@@ -153,7 +158,8 @@ impl Store {
 
     /// The bytes of a blob, or a part of them; bytes behind its end are left out. A chunk has a few MiB at most.
     ///
-    /// From now on the blob stays for at least half of [`GRACE`], so that it does not vanish while it is read.
+    /// From now on the blob stays for at least half of [`GRACE`], so that it does not vanish while it is read; if what
+    /// names it expires meanwhile, for an hour.
     pub async fn read_blob(
         &self,
         digest: &Digest,
