@@ -40,8 +40,8 @@ const SEARCHED: i64 = 100;
 const MEMORY: u32 = 192;
 /// How long a request waits for memory.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Entries of a manifest that need a MiB, as JSON and parsed.
-const ENTRIES: u64 = 1500;
+/// Bytes in memory of a byte of a manifest, as JSON and parsed.
+const PARSED: u64 = 4;
 
 /// Routes under `/api/v1`.
 pub fn routes() -> OpenApiRouter<Arc<Server>> {
@@ -55,7 +55,7 @@ pub fn routes() -> OpenApiRouter<Arc<Server>> {
         .routes(routes!(outputs))
 }
 
-/// Bounds the memory for manifests, which are as large as their artefacts have files.
+/// Bounds the memory for manifests, which are as large as their artefacts have files, links and directories.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifests(Arc<Semaphore>);
 
@@ -66,9 +66,9 @@ impl Default for Manifests {
 }
 
 impl Manifests {
-    /// Room for the manifest of an artefact with this number of files. A request waits for others to end.
-    async fn room(&self, files: u64) -> Answer<OwnedSemaphorePermit> {
-        let needed = u32::try_from(1 + files / ENTRIES).unwrap_or(MEMORY).min(MEMORY);
+    /// Room for a manifest of this length, as JSON and parsed. A request waits for others to end.
+    async fn room(&self, bytes: u64) -> Answer<OwnedSemaphorePermit> {
+        let needed = u32::try_from(1 + bytes.saturating_mul(PARSED) / (1 << 20)).unwrap_or(MEMORY).min(MEMORY);
         let room = tokio::time::timeout(PATIENCE, Arc::clone(&self.0).acquire_many_owned(needed)).await;
         let room = room.map_err(|_| ApiError::unavailable("many large artifacts are being read; try again"))?;
         room.map_err(|error| ApiError::internal("no manifest can be read", &error))
@@ -162,8 +162,7 @@ async fn manifest(
 ) -> Answer<Response> {
     let results = Results::of(&server, &caller, &at, query.epoch).await?;
     let artifact = results.artifact(&name, query.epoch).await?;
-    let room = server.manifests.room(artifact.files).await?;
-    let bytes = results.manifest_bytes(&artifact).await?;
+    let (bytes, room) = results.manifest_bytes(&server, &artifact).await?;
     let headers =
         [(header::CONTENT_TYPE, "application/json".to_owned()), (header::CONTENT_LENGTH, bytes.len().to_string())];
     // A slow reader keeps the room, because it keeps the bytes.
@@ -384,10 +383,14 @@ impl Results {
         }
     }
 
-    async fn manifest_bytes(&self, artifact: &Artifact) -> Answer<Vec<u8>> {
+    /// The manifest of an artefact, and its room in memory.
+    async fn manifest_bytes(&self, server: &Server, artifact: &Artifact) -> Answer<(Vec<u8>, OwnedSemaphorePermit)> {
         let run = Run { task: self.task.clone(), epoch: artifact.epoch };
+        let expired = || ApiError::not_found(format!("artifact '{}' expired just now", artifact.name));
+        let blob = self.store.manifest_blob(&run, &artifact.name).await.map_err(|error| unreadable(&error))?;
+        let room = server.manifests.room(blob.ok_or_else(expired)?.bytes).await?;
         let bytes = self.store.manifest(&run, &artifact.name).await.map_err(|error| unreadable(&error))?;
-        bytes.ok_or_else(|| ApiError::not_found(format!("artifact '{}' expired just now", artifact.name)))
+        Ok((bytes.ok_or_else(expired)?, room))
     }
 
     /// What `look` finds in the manifest of an artefact.
@@ -397,8 +400,7 @@ impl Results {
         artifact: &Artifact,
         look: impl FnOnce(Manifest) -> T + Send + 'static,
     ) -> Answer<T> {
-        let room = server.manifests.room(artifact.files).await?;
-        let bytes = self.manifest_bytes(artifact).await?;
+        let (bytes, room) = self.manifest_bytes(server, artifact).await?;
         let looked = tokio::task::spawn_blocking(move || {
             let manifest = serde_json::from_slice(&bytes);
             drop(bytes);
@@ -487,6 +489,19 @@ mod tests {
         assert_eq!(found(Some(1)), [("dist".to_owned(), 1), ("old".to_owned(), 1)]);
         assert_eq!(found(Some(3)), [("dist".to_owned(), 3)]);
         assert_eq!(found(Some(4)), []);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_room_of_a_manifest_is_that_of_its_bytes() {
+        let manifests = Manifests::default();
+        let small = manifests.room(100).await.unwrap();
+        assert_eq!(small.num_permits(), 1);
+        // One of links alone, which are no files.
+        let large = manifests.room(20 << 20).await.unwrap();
+        assert_eq!(large.num_permits(), 81);
+        assert!(manifests.room(64 << 20).await.is_err(), "it has to wait");
+        drop((small, large));
+        assert_eq!(manifests.room(64 << 20).await.unwrap().num_permits(), MEMORY as usize);
     }
 
     #[test]
