@@ -186,6 +186,12 @@ async fn artifacts_are_listed_downloaded_and_printed() {
     assert!(it.at("dist/old").exists() && it.at("dist/app.js").exists());
     check!("artifacts-get-unknown", it.run(&["artifacts", "fix", "get", "dits"]));
 
+    let here = it.at("here");
+    fs::create_dir(&here).unwrap();
+    let got = it.world.finish(it.command(&["artifacts", "fix", "get", "dist", "-o", "."]).current_dir(&here));
+    assert_eq!(got.code(), Some(0), "{}", got.text());
+    assert_eq!(fs::read_to_string(here.join("sub/x")).unwrap(), "x");
+
     let cat = it.run(&["artifacts", "fix", "cat", "report", "summary.md"]);
     assert_eq!((cat.stdout().as_str(), cat.code()), ("# All is well\n", Some(0)));
     check!("artifacts-cat-unknown", it.run(&["artifacts", "fix", "cat", "report", "../summary.md"]));

@@ -74,6 +74,8 @@ fn choose<'a>(task: &str, args: &GetArgs, found: &'a [Artifact], list: &str) -> 
 enum Place {
     /// Beside the target, which appears when all files are there.
     New { target: PathBuf, draft: tempfile::TempDir },
+    /// In the target, which is empty and may be a mount or the current directory.
+    Empty { target: PathBuf, draft: tempfile::TempDir },
     /// Into a directory that exists.
     Existing(PathBuf),
 }
@@ -82,9 +84,9 @@ impl Place {
     /// Refuses a directory with files, unless `force` is set.
     fn check(target: &Path, force: bool) -> Answer<Self> {
         let shown = line(&target.display().to_string());
-        let is_empty = match fs::read_dir(target) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        let (exists, is_empty) = match fs::read_dir(target) {
+            Ok(mut entries) => (true, entries.next().is_none()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (false, true),
             Err(error) => {
                 return Err(
                     Problem::new(format!("{shown} cannot be used: {error}")).next("name another directory with -o")
@@ -102,10 +104,13 @@ impl Place {
         let cannot = |error: io::Error| {
             Problem::new(format!("{shown} cannot be created: {error}")).next("name another directory with -o")
         };
+        let draft = |place: &Path| tempfile::Builder::new().prefix(".kubeopencode-").tempdir_in(place).map_err(cannot);
+        if exists {
+            return Ok(Self::Empty { target: target.to_owned(), draft: draft(target)? });
+        }
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(cannot)?;
-        let draft = tempfile::Builder::new().prefix(".kubeopencode-").tempdir_in(parent).map_err(cannot)?;
-        Ok(Self::New { target: target.to_owned(), draft })
+        Ok(Self::New { target: target.to_owned(), draft: draft(parent)? })
     }
 
     /// Unpacks the archive and compares it with the manifest and its digest.
@@ -118,10 +123,10 @@ impl Place {
     ) -> Answer<Unpacked> {
         let into = match &self {
             // With the permissions of any new directory, which a temporary one does not have.
-            Self::New { draft, .. } => draft.path().join("files"),
+            Self::New { draft, .. } | Self::Empty { draft, .. } => draft.path().join("files"),
             Self::Existing(target) => target.clone(),
         };
-        if matches!(self, Self::New { .. }) {
+        if !matches!(self, Self::Existing(_)) {
             fs::create_dir(&into)?;
         }
         let expected = artifact.digest.clone();
@@ -147,12 +152,13 @@ impl Place {
             }
             (Err(error), Ok(())) => return Err(self.broken(&error)),
         };
-        if let Self::New { target, draft } = &self {
-            // An empty directory may be there.
-            let _ = fs::remove_dir(target);
-            fs::rename(draft.path().join("files"), target).map_err(|error| {
-                Problem::new(format!("{} cannot be created: {error}", line(&target.display().to_string())))
-            })?;
+        let shown = |path: &Path| line(&path.display().to_string());
+        match &self {
+            Self::New { target, draft } => fs::rename(draft.path().join("files"), target)
+                .map_err(|error| Problem::new(format!("{} cannot be created: {error}", shown(target))))?,
+            Self::Empty { target, draft } => move_entries(&draft.path().join("files"), target)
+                .map_err(|error| Problem::new(format!("{} cannot be filled: {error}", shown(target))))?,
+            Self::Existing(_) => {}
         }
         Ok(unpacked)
     }
@@ -160,13 +166,24 @@ impl Place {
     fn broken(&self, why: &str) -> Problem {
         let why = line(why);
         match self {
-            Self::New { .. } => Problem::new(format!("the artifact cannot be unpacked: {why}; nothing was written")),
+            Self::New { .. } | Self::Empty { .. } => {
+                Problem::new(format!("the artifact cannot be unpacked: {why}; nothing was written"))
+            }
             Self::Existing(target) => Problem::new(format!(
                 "the artifact cannot be unpacked: {why}; {} may have a part of its files",
                 line(&target.display().to_string())
             )),
         }
     }
+}
+
+/// Moves everything in a directory into another one of the same file system.
+fn move_entries(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::rename(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
 }
 
 /// Sends what arrives, until its end or until no one reads it.
@@ -268,6 +285,10 @@ mod tests {
         }
     }
 
+    fn inode(path: &Path) -> u64 {
+        std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap())
+    }
+
     #[tokio::test]
     async fn files_appear_together_and_replace_nothing_unasked() {
         let case = Case::new();
@@ -284,7 +305,11 @@ mod tests {
         assert_eq!(fs::read_to_string(target.join("other")).unwrap(), "stays");
         let empty = case.dir.path().join("empty");
         fs::create_dir(&empty).unwrap();
+        let before = inode(&empty);
         case.get(&empty, false).await.unwrap();
+        assert_eq!(inode(&empty), before, "a mount or the current directory cannot be replaced");
+        assert_eq!(fs::read_dir(&empty).unwrap().count(), 2);
+        assert_eq!(fs::read_to_string(empty.join("sub/a")).unwrap(), "content");
         assert_eq!(case.entries(), ["empty", "new", "root"], "nothing temporary stays");
     }
 
