@@ -77,7 +77,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         return Err(Problem::new(format!("the changes have no file in '{}'", line(&place)))
             .next("name the directory of the workspace with --path"));
     }
-    let before = checkout.branch().await?;
+    let before = checkout.head().await?;
     if let Some(branch) = &args.branch {
         checkout.git(&["switch", "--quiet", "--create", branch]).await.map_err(|problem| {
             problem
@@ -87,17 +87,22 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
     }
     let applied = checkout.apply(&part).await;
     let undo = undo(&checkout, args.branch.as_deref(), &before);
-    let conflicts = checkout.conflicts().await?;
     if let Err(problem) = applied {
+        let conflicts = checkout.conflicts().await.unwrap_or_default();
         if conflicts.is_empty() {
-            if args.branch.is_some() {
-                checkout.git(&["switch", "--quiet", "--discard-changes", &before]).await?;
-                checkout
-                    .git(&["branch", "--quiet", "--delete", "--force", args.branch.as_deref().unwrap_or_default()])
-                    .await?;
-            }
-            return Err(Problem::new(format!("the changes do not apply to {}: {problem}", checkout.shown()))
-                .next("check out the commit that the Task started from, and try again; nothing was changed"));
+            let restored = match &args.branch {
+                Some(branch) => checkout.leave(branch, &before).await,
+                None => Ok(()),
+            };
+            let problem = Problem::new(format!("the changes do not apply to {}: {problem}", checkout.shown()));
+            return Err(match restored {
+                Ok(()) => {
+                    problem.next("check out the commit that the Task started from, and try again; nothing was changed")
+                }
+                Err(left) => {
+                    problem.next(format!("the new branch could not be removed ({left}); undo everything with: {undo}"))
+                }
+            });
         }
         return Err(Problem::new(format!("the changes conflict with yours in: {}", line(&conflicts.join(", "))))
             .next(format!("resolve the marked conflicts, or undo everything with: {undo}")));
@@ -122,7 +127,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
 }
 
 /// The commands that restore the checkout, which was clean.
-fn undo(checkout: &Checkout, branch: Option<&str>, before: &str) -> String {
+fn undo(checkout: &Checkout, branch: Option<&str>, before: &Head) -> String {
     let git = match checkout.given.as_path() {
         here if here == Path::new(".") => "git".to_owned(),
         elsewhere => format!("git -C {}", local::shell::quoted(elsewhere)),
@@ -130,8 +135,9 @@ fn undo(checkout: &Checkout, branch: Option<&str>, before: &str) -> String {
     match branch {
         None => format!("{git} reset --hard"),
         Some(branch) => {
-            let [branch, before] = [branch, before].map(|name| local::shell::quoted(Path::new(name)));
-            format!("{git} reset --hard && {git} switch {before} && {git} branch -D {branch}")
+            let [branch, name] = [branch, before.name()].map(|name| local::shell::quoted(Path::new(name)));
+            let detach = if matches!(before, Head::Detached(_)) { "--detach " } else { "" };
+            format!("{git} reset --hard && {git} switch {detach}{name} && {git} branch -D {branch}")
         }
     }
 }
@@ -182,6 +188,21 @@ impl Part {
             files: inside.into_iter().cloned().collect(),
             left_out: outside.len(),
             strip,
+        }
+    }
+}
+
+/// What was checked out.
+enum Head {
+    Branch(String),
+    /// A commit, without a branch.
+    Detached(String),
+}
+
+impl Head {
+    fn name(&self) -> &str {
+        match self {
+            Self::Branch(name) | Self::Detached(name) => name,
         }
     }
 }
@@ -243,13 +264,20 @@ impl Checkout {
         .next("commit them, or put them aside with: git stash --include-untracked"))
     }
 
-    /// The name of the branch, or the commit where there is none.
-    async fn branch(&self) -> Answer<String> {
-        let name = match self.git(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await {
-            Ok(name) => name,
-            Err(_) => self.git(&["rev-parse", "HEAD"]).await?,
-        };
-        Ok(name.trim_end().to_owned())
+    async fn head(&self) -> Answer<Head> {
+        Ok(match self.git(&["symbolic-ref", "--quiet", "--short", "HEAD"]).await {
+            Ok(name) => Head::Branch(name.trim_end().to_owned()),
+            Err(_) => Head::Detached(self.git(&["rev-parse", "HEAD"]).await?.trim_end().to_owned()),
+        })
+    }
+
+    /// Returns from a new branch and removes it.
+    async fn leave(&self, branch: &str, before: &Head) -> Answer<()> {
+        let mut switch = vec!["switch", "--quiet", "--discard-changes"];
+        switch.extend(matches!(before, Head::Detached(_)).then_some("--detach"));
+        switch.push(before.name());
+        self.git(&switch).await?;
+        self.git(&["branch", "--quiet", "--delete", "--force", branch]).await.map(drop)
     }
 
     async fn files(&self) -> Answer<BTreeSet<String>> {
@@ -365,16 +393,44 @@ new file mode 100755
         checkout.require_clean().await.unwrap();
         let files = patch::read(PATCH.as_bytes());
         let place = place(&files, &checkout.files().await.unwrap());
-        assert_eq!((place.as_str(), checkout.branch().await.unwrap().as_str()), ("repo", "main"));
+        assert_eq!((place.as_str(), checkout.head().await.unwrap().name()), ("repo", "main"));
         checkout.apply(&Part::of(PATCH.as_bytes(), &files, &place)).await.unwrap();
         assert_eq!(repository.git(&["diff", "--cached", "--name-status"]), "A\tsub/new\nM\tx\n");
         let problem = checkout.require_clean().await.unwrap_err();
         assert!(problem.to_string().contains("uncommitted changes in 2 files, such as: sub/new"), "{problem}");
         assert!(problem.next_step().unwrap().contains("git stash"));
-        let undo = undo(&checkout, None, "main");
+        let undo = undo(&checkout, None, &Head::Branch("main".to_owned()));
         let git = undo.strip_prefix("git ").unwrap().split(' ').collect::<Vec<_>>();
         repository.git(&git);
         checkout.require_clean().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_new_branch_is_left_for_the_branch_or_the_commit_of_before() {
+        let repository = Repository::new();
+        let checkout = repository.open().await;
+        let commit = repository.git(&["rev-parse", "HEAD"]);
+        for detached in [false, true] {
+            if detached {
+                repository.git(&["switch", "--quiet", "--detach"]);
+            }
+            let before = checkout.head().await.unwrap();
+            for by_hand in [false, true] {
+                repository.git(&["switch", "--quiet", "--create", "new"]);
+                repository.write("changed");
+                if by_hand {
+                    let undo = undo(&checkout, Some("new"), &before);
+                    let done = process::Command::new("sh").args(["-c", &undo]).output().unwrap();
+                    assert!(done.status.success(), "{undo}: {}", String::from_utf8_lossy(&done.stderr));
+                } else {
+                    checkout.leave("new", &before).await.unwrap();
+                }
+                checkout.require_clean().await.unwrap();
+                assert_eq!(repository.git(&["branch", "--show-current"]).is_empty(), detached);
+                assert_eq!(repository.git(&["rev-parse", "HEAD"]), commit);
+                assert_eq!(repository.git(&["branch", "--list", "new"]), "");
+            }
+        }
     }
 
     #[tokio::test]
