@@ -55,9 +55,17 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         Ok(patch) => show(&patch, &screen)?,
         // The records of an earlier run's log are not read.
         Err(problem) if problem.exit() == Exit::NotFound && args.epoch.is_none_or(|epoch| Some(epoch) == current) => {
+            // What applies a patch must not get a part of it.
+            if !args.stat && (args.patch || !screen.terminal) {
+                let shown = cluster.hint(format!("kubeopencode diff {name} --stat"));
+                return Err(problem.or_next(format!("see which files are recorded: {shown}")));
+            }
             let recorded: Recorded = rest.read(&task_path(&cluster, &name, "/changes", &[])).await?;
             note(&format!("the whole patch is not stored ({problem}); these are the recorded changes"));
             recorded.show(args.stat, &screen)?;
+            if !recorded.is_whole(args.stat) {
+                return Ok(Exit::Failed);
+            }
         }
         Err(problem) => return Err(problem),
     }
@@ -132,6 +140,11 @@ impl Recorded {
         patch::stat(&files, screen).replace(&listed, &patch::totals(self.file_count, self.insertions, self.deletions))
     }
 
+    /// Whether all files are shown, and all of their lines if they are wanted.
+    fn is_whole(&self, stat: bool) -> bool {
+        self.file_count <= self.files.len() as u64 && (stat || !self.files.iter().any(|file| file.cut || file.binary))
+    }
+
     /// Sentences about what is not shown.
     fn missing(&self, stat: bool) -> Vec<String> {
         let mut missing = self.notes.clone();
@@ -178,5 +191,8 @@ mod tests {
         one file is binary or too long to be recorded whole
         ");
         assert_eq!(recorded.missing(true).len(), 2);
+        assert!(!recorded.is_whole(true) && !recorded.is_whole(false));
+        let all = Recorded { file_count: 2, ..recorded };
+        assert!(all.is_whole(true) && !all.is_whole(false));
     }
 }
