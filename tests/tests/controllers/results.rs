@@ -20,11 +20,11 @@ use crate::{
 pub const CASES: &[Case] =
     cases![a_store_that_fails_for_a_moment_loses_no_result, results_that_are_lost_after_a_failure_are_an_event,];
 
-/// A controller with a store in a directory, and the database of the store.
+/// A controller with a store in a directory.
 struct Keeping {
     alone: Alone,
     controller: Controller,
-    database: Connection,
+    records: PathBuf,
     _directory: tempfile::TempDir,
 }
 
@@ -41,8 +41,13 @@ impl Keeping {
         let options = Options { variables, ..Options::default() };
         let controller = Controller::start(alone.world.cluster, options).await?;
         alone.world.template("t", json!({})).await?;
-        let database = Connection::open(path("records.db"))?;
-        Ok(Self { alone, controller, database, _directory: directory })
+        let records = directory.path().join("records.db");
+        Ok(Self { alone, controller, records, _directory: directory })
+    }
+
+    /// Changes the database of the store.
+    fn change(&self, sql: &str) -> anyhow::Result<()> {
+        Ok(Connection::open(&self.records)?.execute_batch(sql)?)
     }
 
     /// A Task that keeps an artefact, and whose agent works.
@@ -57,17 +62,18 @@ impl Keeping {
 
 async fn a_store_that_fails_for_a_moment_loses_no_result() -> anyhow::Result<()> {
     let keeping = Keeping::start().await?;
-    let Keeping { alone: Alone { world, .. }, controller, database, .. } = &keeping;
+    let Keeping { alone: Alone { world, .. }, controller, .. } = &keeping;
     let outcome = async {
         let task = keeping.task("kept").await?;
-        let insert = "INSERT INTO artifacts (namespace, uid, epoch, name, digest, bytes, files, stored)
-                      VALUES (?1, ?2, 1, 'dist', ?3, 10, 1, 1)";
-        let uid = task.uid().context("no UID")?;
-        database.execute(insert, (&world.namespace, uid, "0".repeat(64)))?;
-        database.execute_batch("ALTER TABLE artifacts RENAME TO hidden")?;
+        let (namespace, uid) = (&world.namespace, task.uid().context("no UID")?);
+        keeping.change(&format!(
+            "INSERT INTO artifacts (namespace, uid, epoch, name, digest, bytes, files, stored)
+             VALUES ('{namespace}', '{uid}', 1, 'dist', printf('%064d', 0), 10, 1, 1);
+             ALTER TABLE artifacts RENAME TO hidden"
+        ))?;
         world.kubelet.script("kept", Act::succeed());
         controller.wait_for_log("the results of a run cannot be listed").await?;
-        database.execute_batch("ALTER TABLE hidden RENAME TO artifacts")?;
+        keeping.change("ALTER TABLE hidden RENAME TO artifacts")?;
         let status = world.succeeds("kept").await?;
         let artifacts = status.artifacts.context("no artifacts")?;
         ensure!(artifacts.len() == 1 && artifacts[0].name == "dist", "{artifacts:?}");
