@@ -66,6 +66,10 @@ async fn an_agent_has_a_deployment_a_service_and_a_password() -> anyhow::Result<
         ensure!(owner(&secret.metadata), "the Secret has another owner");
         let password = secret.data.unwrap_or_default().remove("password").map(|bytes| bytes.0).unwrap_or_default();
         ensure!(password.len() >= 32, "the password is short");
+        let secret: Secret = world.api().get("a-companion").await?;
+        ensure!(owner(&secret.metadata), "the Secret of the companion has another owner");
+        let token = secret.data.unwrap_or_default().remove("token").map(|bytes| bytes.0).unwrap_or_default();
+        ensure!(token.len() >= 32 && token != password, "the token is short, or the password");
         Ok(())
     })
     .await
@@ -78,6 +82,7 @@ async fn an_agent_that_is_deleted_leaves_nothing_behind() -> anyhow::Result<()> 
         world.record::<Deployment>().until_gone("a-server").await?;
         world.record::<Service>().until_gone("a").await?;
         world.record::<Secret>().until_gone("a-server-auth").await?;
+        world.record::<Secret>().until_gone("a-companion").await?;
         world.pods.until("no Pod", |pods| pods.all().is_empty().then_some(())).await
     })
     .await

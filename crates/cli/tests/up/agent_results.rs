@@ -1,7 +1,8 @@
 //! What a Task on an Agent's server takes and leaves, on a platform that was started with `up`.
 
-use std::{fs, path::Path};
+use std::{fs, net::Ipv4Addr, path::Path};
 
+use blackbox::git_server::GitServer;
 use demo::scripted_model::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -16,10 +17,18 @@ fn apply(up: &Up, dir: &Path, kind: &str, name: &str, spec: &Value) {
     up.kubectl(&["apply", "-f", file.to_str().unwrap()]);
 }
 
-/// The status of a Task on the Agent at its end.
-fn ended(up: &Up, dir: &Path, name: &str, mut spec: Value) -> Value {
+fn start(up: &Up, dir: &Path, name: &str, mut spec: Value) {
     spec["agentRef"] = json!({"name": "dev"});
     apply(up, dir, "Task", name, &spec);
+}
+
+fn ended(up: &Up, dir: &Path, name: &str, spec: Value) -> Value {
+    start(up, dir, name, spec);
+    end_of(up, name)
+}
+
+/// The status of a Task at its end.
+fn end_of(up: &Up, name: &str) -> Value {
     let over = |phase: &str| phase == "Completed" || phase == "Failed";
     up.until(&["get", "task", name, "-o", "jsonpath={.status.phase}"], over);
     let task: Value = serde_json::from_str(&up.kubectl(&["get", "task", name, "-o", "json"])).unwrap();
@@ -84,4 +93,36 @@ async fn a_task_on_an_agent_leaves_artifacts_and_outputs_and_takes_inputs() {
     assert_eq!(up.kubectl(&containers), "agent");
     let containers = ["get", "pod", "plain-pod", "-o", "jsonpath={.spec.initContainers[*].name}"];
     assert_eq!(up.kubectl(&containers), "session");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_at_once_on_one_checkout_have_the_change_of_their_own_session() {
+    let model = ScriptedModel::start().await.unwrap();
+    let git = GitServer::start(Ipv4Addr::LOCALHOST, &[("README.md", "first\n")]).await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let up = Up::start(&dir.path().join("state"), &["--port", "0"]);
+    let contexts = json!([{"name": "code", "type": "Git", "mountPath": "repo",
+        "git": {"repository": git.url(), "ref": "main"}}]);
+    let spec = json!({"config": model.opencode_config().to_string(), "contexts": contexts});
+    apply(&up, dir.path(), "Agent", "dev", &spec);
+    up.kubectl(&["wait", "agent/dev", "--for=jsonpath={.status.ready}=true", "--timeout=2m"]);
+
+    let script = r#"[[bash cmd="cd repo && echo second >> README.md && printf '\\0\\2' > logo.bin"]]"#;
+    succeeded(&up, "alone", &ended(&up, dir.path(), "alone", json!({"description": script})));
+    let patch = cli(&up, &["diff", "alone", "--patch"]);
+    assert!(patch.contains("b/repo/README.md") && patch.contains("+second") && patch.contains("GIT binary"), "{patch}");
+
+    // Each ends after the other has begun.
+    for (name, other) in [("one", "two"), ("two", "one")] {
+        let wait = format!("timeout 60 sh -c 'until test -e repo/{other}.txt; do sleep 0.1; done'");
+        let script = format!("[[write path=repo/{name}.txt text=\"{name}\"]] [[bash cmd=\"{wait}\"]]");
+        start(&up, dir.path(), name, json!({"description": script}));
+    }
+    for (name, other) in [("one", "two"), ("two", "one")] {
+        succeeded(&up, name, &end_of(&up, name));
+        let patch = cli(&up, &["diff", name, "--patch"]);
+        assert!(patch.contains(&format!("b/repo/{name}.txt")) && !patch.contains(&format!("{other}.txt")), "{patch}");
+        let log = up.kubectl(&["logs", &format!("{name}-pod"), "-c", "housekeeper"]);
+        assert!(log.contains("at the same time"), "{log}");
+    }
 }

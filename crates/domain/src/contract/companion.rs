@@ -9,8 +9,8 @@
 //! | `POST /v1/runs/{task}/{uid}/{epoch}/changes` | [`CompareRequest`] | frames: the patch of the whole change, then [`Compared`] |
 //! | `GET /v1/runs/{task}/{uid}/{epoch}/outputs` | | the file of outputs; nothing if there is none |
 //! | `DELETE /v1/runs/{task}/{uid}/{epoch}` | | 204: nothing more is asked about the run |
-//! | `GET /v1/tasks` | | [`Tasks`]: names of the directories of Tasks |
-//! | `DELETE /v1/tasks/{task}` | | 204: the directory of the Task is removed |
+//! | `GET /v1/tasks` | | [`Tasks`]: names of the Tasks that left something |
+//! | `DELETE /v1/tasks/{task}` | | 204: the directory of the Task is removed, and its runs are forgotten |
 //!
 //! Every request has the token of the Agent's companion as bearer token; `GET /healthz` needs none. A request of an older
 //! run than the one that is known is refused. Frames are a length of four bytes, most significant first, and as many bytes;
@@ -97,7 +97,7 @@ pub struct Compared {
     pub notes: Vec<String>,
 }
 
-/// Tasks whose directories are in the workspace.
+/// Tasks whose directories are in the workspace, or whose runs are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tasks {
     pub tasks: Vec<String>,

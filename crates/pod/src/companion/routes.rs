@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
-use axum::extract::{Path, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
@@ -25,7 +25,7 @@ use super::Shared;
 use super::delivery;
 use super::frames::Frames;
 use super::refused::{Answer, Refused};
-use super::runs::Run;
+use super::runs::{self, Run};
 use crate::housekeeper::{LIMITS, results};
 use crate::place::Root;
 
@@ -34,6 +34,8 @@ const CHUNKS: usize = 4;
 /// What a client still sends after its request is refused is read for this long: otherwise the connection is reset, and
 /// the client may lose the reason.
 const LINGER: Duration = Duration::from_secs(5);
+/// Bytes of a request that is JSON: the longest one lists the files that a session edited.
+const MOST_REQUEST_BYTES: usize = 16 << 20;
 /// A request for file sets waits this long for its turn.
 const TURN: Duration = Duration::from_secs(20);
 
@@ -51,6 +53,7 @@ pub fn router(shared: Arc<Shared>) -> Router {
         .route("/v1/tasks/{task}", delete(remove))
         .method_not_allowed_fallback(async || Refused::malformed("the path has other methods"))
         .fallback(async || Refused::not_found("there is no such path"))
+        .layer(DefaultBodyLimit::max(MOST_REQUEST_BYTES))
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard));
     Router::new().route("/healthz", get(async || "ok")).merge(guarded).with_state(shared)
 }
@@ -226,7 +229,11 @@ async fn outputs(State(shared): All, Path((task, uid, epoch)): RunPath) -> Answe
 
 async fn tasks(State(shared): All) -> Answer<Json<Tasks>> {
     let root = shared.settings.workspace.clone();
-    let tasks = blocking(move || delivery::directories(&Root::open(&root)?, FilePath::new(paths::DELIVERIES))).await?;
+    let found = blocking(move || delivery::directories(&Root::open(&root)?, FilePath::new(paths::DELIVERIES))).await?;
+    let mut tasks = runs::tasks(&shared.settings.state);
+    tasks.extend(found);
+    tasks.sort();
+    tasks.dedup();
     Ok(Json(Tasks { tasks }))
 }
 
@@ -242,6 +249,7 @@ async fn remove(State(shared): All, Path(task): Path<String>) -> Answer<StatusCo
         delivery::clear(&Root::open(&root)?, &FilePath::new(paths::DELIVERIES).join(name))
     })
     .await?;
+    runs::forget(&shared.settings.state, &task).map_err(|error| failed(&error))?;
     tracing::info!(task, "the files of a deleted Task were removed");
     Ok(StatusCode::NO_CONTENT)
 }

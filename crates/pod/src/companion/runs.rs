@@ -14,7 +14,8 @@ use super::refused::{Answer, Refused};
 use crate::changes::agent::{self as overlapping, STATE};
 use crate::changes::{AFTER, BEFORE, Before};
 
-/// What was read before the run, and what became of it.
+/// The name of the Task, what was read before the run, and what became of it.
+const TASK_FILE: &str = "task";
 const BEFORE_FILE: &str = "before.json";
 const COMPARED_FILE: &str = "compared.json";
 const PATCH_FILE: &str = "changes.patch";
@@ -85,6 +86,7 @@ impl Run {
         }
         let own = self.state(state);
         overlapping::claim(state, &own)?;
+        fs::write(own.join(TASK_FILE), &self.task)?;
         if begin.changes {
             let before = Before::read(workspace, &own, BEFORE).await;
             fs::write(own.join(BEFORE_FILE), serde_json::to_vec(&before).map_err(io::Error::other)?)?;
@@ -138,6 +140,23 @@ impl Run {
     }
 }
 
+/// The directories of all known runs, with the names of their Tasks.
+fn all(state: &Path) -> Vec<(PathBuf, String)> {
+    let entries = fs::read_dir(state).into_iter().flatten().flatten();
+    let of_runs = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(STATE));
+    of_runs.filter_map(|entry| Some((entry.path(), fs::read_to_string(entry.path().join(TASK_FILE)).ok()?))).collect()
+}
+
+/// Names of the Tasks with known runs.
+pub fn tasks(state: &Path) -> Vec<String> {
+    all(state).into_iter().map(|(_, task)| task).collect()
+}
+
+/// Forgets every run of a Task, whose Pod may have ended before it could say so.
+pub fn forget(state: &Path, task: &str) -> io::Result<()> {
+    all(state).into_iter().filter(|(_, of)| of == task).try_for_each(|(directory, _)| remove(&directory))
+}
+
 fn remove(directory: &Path) -> io::Result<()> {
     match fs::remove_dir_all(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -179,6 +198,11 @@ mod tests {
         run(2).end(state).unwrap();
         assert_eq!(run(2).notes(state), [RESTARTED]);
         assert_eq!(other.notes(state), [SHARED], "also after the end of the first");
+        assert_eq!(tasks(state), ["other"]);
+        forget(state, "fix").unwrap();
+        assert_eq!(tasks(state), ["other"]);
+        forget(state, "other").unwrap();
+        assert_eq!(tasks(state), [""; 0]);
     }
 
     #[tokio::test]
