@@ -199,12 +199,13 @@ mod tests {
     fn words(line: &str) -> Vec<String> {
         let start = line.find("kubeopencode ").unwrap_or_else(|| panic!("{line}"));
         let mut words = vec![String::new()];
-        let mut quoted = false;
+        let mut quoted = None;
         for char in line[start..].chars() {
             match char {
-                '"' => quoted = !quoted,
-                '#' | '|' | '>' if !quoted => break,
-                ' ' if !quoted => words.push(String::new()),
+                quote if quoted == Some(quote) => quoted = None,
+                '"' | '\'' if quoted.is_none() => quoted = Some(char),
+                '#' | '|' | '>' if quoted.is_none() => break,
+                ' ' if quoted.is_none() => words.push(String::new()),
                 other => words.last_mut().unwrap().push(other),
             }
         }
@@ -254,7 +255,7 @@ mod tests {
                 checked += 1;
             }
         }
-        assert!(checked > 30, "only {checked} commands were found");
+        assert!(checked > 25, "only {checked} commands were found");
     }
 
     /// Commands in messages, with `{name}` and the like in place of names.
