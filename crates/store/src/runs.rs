@@ -79,8 +79,12 @@ impl Store {
     }
 
     pub(crate) async fn all_owners(&self) -> Result<Vec<Owner>, Error> {
-        self.owners_by("SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts
-                   UNION SELECT namespace, uid FROM approvals", Vec::new()).await
+        self.owners_by(
+            "SELECT namespace, uid FROM runs UNION SELECT namespace, uid FROM artifacts
+                   UNION SELECT namespace, uid FROM approvals",
+            Vec::new(),
+        )
+        .await
     }
 
     pub(crate) async fn owners_by(&self, sql: &'static str, values: Vec<Value>) -> Result<Vec<Owner>, Error> {

@@ -1,5 +1,7 @@
 //! What a run left in the store, in its final status.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, ensure};
 use api::Task;
 use blackbox::{
