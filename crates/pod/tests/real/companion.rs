@@ -11,6 +11,7 @@ use domain::contract::report::RunReport;
 use egress::Authorities;
 use kubeopencode_pod::companion::Token;
 use kubeopencode_pod::companion::client::{self, Companion, CompanionError};
+use kubeopencode_pod::outcome::ReportFile;
 use kubeopencode_pod::{depot, env, housekeeper, prep};
 use reqwest::{Body, Method, Response, StatusCode, Url};
 use serde_json::{Value, json};
@@ -113,7 +114,7 @@ impl Pod {
         }
         fs::write(directory.path().join("token"), "depot").unwrap();
         fs::write(directory.path().join("results/lock"), "").unwrap();
-        let report = RunReport::new(Reason::Succeeded, "").into_termination_message();
+        let report = RunReport::new(Reason::Succeeded, "").into_termination_message(4096);
         fs::write(directory.path().join("results/report.json"), report).unwrap();
         Self { directory, depot: Depot::start().await, companion: agent.settings(task) }
     }
@@ -145,15 +146,17 @@ impl Pod {
             }),
             collect: self.path("collect"),
             workspace: self.path("workspace"),
-            outcome_file: self.path("outcome"),
+            report: ReportFile { path: self.path("outcome"), most_bytes: 4096 },
             inputs_timeout: LIMIT,
-            caches_timeout: LIMIT,
+            optional_timeout: LIMIT,
+            patience: LIMIT,
         };
         tokio::time::timeout(LIMIT * 2, prep::run(&settings)).await.unwrap().map(drop)
     }
 
     async fn collect(&self, keep: Value) -> CollectReport {
         let settings = housekeeper::Settings {
+            publishing_time: Duration::ZERO,
             keep: serde_json::from_value(keep).unwrap(),
             depot: Some(self.depot()),
             companion: Some(self.companion.clone()),

@@ -317,7 +317,7 @@ async fn what_a_run_can_do_without_is_given_up_early() {
             case.depot.fail("GET ", 100, Fault::Hang);
             "the depot did nothing for 1 s"
         } else {
-            case.settings.depot.url = "http://127.0.0.1:9".parse().unwrap();
+            case.settings.depot.as_mut().unwrap().url = "http://127.0.0.1:9".parse().unwrap();
             "the connection to the depot failed"
         };
         let report = case.run().await.unwrap();
