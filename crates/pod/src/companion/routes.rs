@@ -79,8 +79,8 @@ async fn begin(State(shared): All, Path((task, uid, epoch)): RunPath, Json(begin
         // What an earlier run wrote is no output of this one.
         blocking(move || delivery::clear(&Root::open(&root)?, &directory.join(paths::TASK_OUTPUTS))).await?;
     }
-    let begun = run.begin(&settings.state, &settings.workspace, begin).await;
-    begun.map_err(|error| failed(&error))?;
+    let known = run.begin(&settings.state, &settings.workspace, begin).await;
+    known.map_err(|error| failed(&error))?;
     tracing::info!(task = run.task, "a run begins");
     Ok(StatusCode::NO_CONTENT)
 }

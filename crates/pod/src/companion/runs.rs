@@ -114,7 +114,7 @@ impl Run {
         let compared = match (known, fs::read(own.join(BEFORE_FILE))) {
             (Some(compared), _) => compared,
             (None, Err(_)) => {
-                let note = format!("{} The patch of the whole change is not kept.", RESTARTED);
+                let note = format!("{RESTARTED} The patch of the whole change is not kept.");
                 return Ok((Compared { notes: vec![note] }, None));
             }
             (None, Ok(json)) => {

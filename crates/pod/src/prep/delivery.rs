@@ -84,8 +84,8 @@ pub async fn run(settings: &Settings) -> Result<(), Error> {
     }
     if let Some(begin) = settings.begin {
         let deadline = Instant::now() + settings.start;
-        let begun = patiently(deadline, "the workspace before the run", async || companion.begin(begin).await);
-        begun.await.map_err(|error| unreachable(settings, error, Error::Begin))?;
+        let known = patiently(deadline, "the workspace before the run", async || companion.begin(begin).await);
+        known.await.map_err(|error| unreachable(settings, error, Error::Begin))?;
     }
     Ok(())
 }
