@@ -40,7 +40,7 @@ use crate::state::Shared;
 pub struct Options {
     /// Bytes of one blob.
     pub most_blob_bytes: u64,
-    /// Uploads at a time. Each holds up to 24 MiB in memory.
+    /// Uploads at a time. Each holds up to 15 MiB in memory.
     pub uploads: usize,
     /// How long a request waits for its turn, before it is told to try again.
     pub turn: Duration,

@@ -65,7 +65,7 @@ impl Store {
         limit: u64,
     ) -> Result<Stored, PutError> {
         let mut source = Source { bytes: pin!(bytes), rest: Bytes::new(), hasher: Sha256::new(), length: 0, limit };
-        let first = source.part().await?;
+        let first = source.part(PART).await?;
         if first.len() < PART {
             return Ok(self.put_whole(Digest::finished(source.hasher), first).await?);
         }
@@ -224,18 +224,18 @@ struct Source<'a, S> {
 }
 
 impl<S: Stream<Item = io::Result<Bytes>>> Source<'_, S> {
-    /// The next part. Only the last one is shorter than [`PART`].
-    async fn part(&mut self) -> Result<Bytes, PutError> {
+    /// The next part. Only the last one is shorter than `size`.
+    async fn part(&mut self, size: usize) -> Result<Bytes, PutError> {
         // Copied, because a stream of tiny chunks would need far more memory than it has bytes.
-        let mut part = BytesMut::with_capacity(PART);
-        while part.len() < PART {
+        let mut part = BytesMut::with_capacity(size);
+        while part.len() < size {
             if self.rest.is_empty() {
                 match self.bytes.next().await {
                     Some(chunk) => self.rest = chunk.map_err(PutError::Source)?,
                     None => break,
                 }
             }
-            let piece = self.rest.split_to(self.rest.len().min(TURN).min(PART - part.len()));
+            let piece = self.rest.split_to(self.rest.len().min(TURN).min(size - part.len()));
             self.length += piece.len() as u64;
             if self.length > self.limit {
                 return Err(PutError::TooLarge { limit: self.limit });
@@ -267,7 +267,7 @@ impl Writing {
         let mut part = first;
         while !part.is_empty() {
             upload.send(part).await?;
-            part = source.part().await?;
+            part = source.part(upload.part()).await?;
         }
         upload.complete().await?;
         let stored = Stored { digest: Digest::finished(source.hasher), bytes: source.length };

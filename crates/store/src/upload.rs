@@ -11,8 +11,11 @@ use object_store::{
 };
 use tokio::task::JoinSet;
 
-/// Bytes of a part. Buckets take parts from 5 MiB on, and 10,000 of them.
-pub(crate) const PART: usize = 8 << 20;
+/// Bytes of a part. Buckets take parts from 5 MiB on, and 10,000 of them. Larger ones would only take more memory: of
+/// each upload, one is received while the others are sent.
+pub(crate) const PART: usize = 5 << 20;
+/// Bytes that are written to a file at a time, after the first part.
+const FILE_PART: usize = 1 << 20;
 /// Parts that are being sent at a time.
 const IN_FLIGHT: usize = 2;
 
@@ -53,6 +56,14 @@ impl Upload {
         Self { target, sending: JoinSet::new(), parts: 0 }
     }
 
+    /// Bytes of the next part, if it is not the last one.
+    pub(crate) fn part(&self) -> usize {
+        match &self.target {
+            Target::File(_) => FILE_PART,
+            Target::Bucket { .. } => PART,
+        }
+    }
+
     /// The identifier of an upload to a bucket.
     pub(crate) fn id(&self) -> Option<&str> {
         match &self.target {
@@ -61,8 +72,8 @@ impl Upload {
         }
     }
 
-    /// Begins to send the next part. Waits for earlier ones, so that few are in memory. All parts but the last have
-    /// [`PART`] bytes.
+    /// Begins to send the next part. Waits for earlier ones, so that few are in memory. In a bucket, all parts but the
+    /// last have [`PART`] bytes.
     pub(crate) async fn send(&mut self, part: Bytes) -> object_store::Result<()> {
         while self.sending.len() >= IN_FLIGHT {
             self.wait_for_one().await?;

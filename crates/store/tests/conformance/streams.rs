@@ -37,8 +37,8 @@ pub const SERVERS: Cases = cases![
 /// Names the store of a process that writes a stream until it is killed.
 pub const WRITER: &str = "KUBEOPENCODE_TEST_STREAM";
 const LIMIT: Duration = Duration::from_mins(3);
-const PART: usize = 8 << 20;
-/// Three parts.
+const PART: usize = 5 << 20;
+/// Five parts.
 const LARGE: usize = (20 << 20) + 3;
 /// In the future everything is old.
 pub const AT_ONCE: SignedDuration = SignedDuration::from_secs(-60);
