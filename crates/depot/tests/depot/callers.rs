@@ -1,11 +1,15 @@
 //! Who may do what.
 
+use axum::{Json, Router, routing::post};
 use domain::contract::{
     collect::{Fetch, Keep},
     depot::{AUDIENCE, RefusalReason},
 };
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, PostParams};
+use kube::{
+    Client,
+    api::{DeleteParams, PostParams},
+};
 use kubeopencode_depot::Options;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
@@ -48,6 +52,31 @@ async fn only_the_token_of_a_pod_for_the_depot_opens_it() {
     assert_eq!(answer.headers()["www-authenticate"], "Bearer");
     let answer = without.get(format!("http://{}/healthz", world.address)).send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
+}
+
+/// As other API servers answer: tokens of the embedded one live for ten minutes at least.
+#[tokio::test]
+async fn what_the_api_server_does_not_confirm_for_the_depot_is_no_token() {
+    let user = json!({"username": "system:serviceaccount:team:default"});
+    for status in [
+        json!({"authenticated": false, "error": "[invalid bearer token, service account token has expired]"}),
+        json!({"error": "service account token has expired", "user": user, "audiences": [AUDIENCE]}),
+        // One that knows nothing of audiences reports none.
+        json!({"authenticated": true, "user": user}),
+        json!({"authenticated": true, "user": user, "audiences": []}),
+        json!({"authenticated": true, "user": user, "audiences": ["https://kubernetes.default.svc"]}),
+        // The token of a person, and that of a ServiceAccount without a Pod.
+        json!({"authenticated": true, "user": {"username": "alice"}, "audiences": [AUDIENCE]}),
+        json!({"authenticated": true, "user": user, "audiences": [AUDIENCE]}),
+    ] {
+        let review =
+            json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {}, "status": status});
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let api = Router::new().route(path, post(async move || Json(review)));
+        let world = World::of(Client::new(api, NAMESPACE)).await;
+        let answer = world.request(Method::PUT, "/v1/blobs", "a.b.c").body("bytes").send().await.unwrap();
+        assert_eq!(refusal(answer).await.reason, RefusalReason::Unauthenticated, "{status}");
+    }
 }
 
 #[tokio::test]

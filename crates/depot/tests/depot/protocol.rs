@@ -1,7 +1,7 @@
 //! Every request of the protocol, and what becomes of it.
 
 use domain::contract::{
-    collect::{Fetch, Keep, MOST_OUTPUT_BYTES, MOST_PATCH_BYTES},
+    collect::{Fetch, Keep, MOST_CONTENT_BYTES, MOST_OUTPUT_BYTES, MOST_PATCH_BYTES},
     depot::{Found, Publication, RefusalReason, Stored},
 };
 use futures::future::join_all;
@@ -51,6 +51,28 @@ async fn an_artefact_of_one_task_is_the_input_of_another() {
     assert_eq!(sha256(&bytes(answer).await), digest);
     let refused = refusal(world.get("/v1/inputs/build/none", &deploy).await).await;
     assert!(refused.message.contains("'none'") && refused.message.contains("'build'"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn names_of_any_bytes_are_returned_as_they_came() {
+    let world = World::new().await;
+    let build = world.run("build", &keeps(&["dist"]), &Fetch::default()).await;
+    let deploy = world.run("deploy", &Keep::default(), &takes(&[("build", "dist")])).await;
+    world.upload(&build, b"bytes").await;
+    for (number, name) in [&b"two\nlines"[..], b"not \xff utf-8", b"\x1b[31mred"].into_iter().enumerate() {
+        let (name, number) = (fileset::Name::new(name).unwrap(), i64::try_from(number).unwrap());
+        let mut published = publication(b"bytes");
+        published.manifest["entries"][0]["path"] = serde_json::to_value(&name).unwrap();
+        let build = if number == 0 {
+            build.clone()
+        } else {
+            world.again(&RunOf { epoch: number, ..build.clone() }, &keeps(&["dist"]), &Fetch::default()).await
+        };
+        assert_eq!(world.post("/v1/artifacts/dist", &build, &published).await.status(), StatusCode::CREATED);
+        world.record(&build, json!({"phase": "Completed"})).await;
+        let input = found(world.get("/v1/inputs/build/dist", &deploy).await).await;
+        assert_eq!(input.manifest, published.manifest, "{name}");
+    }
 }
 
 #[tokio::test]
@@ -230,6 +252,26 @@ async fn a_publication_that_is_not_what_it_says_is_refused() {
     assert!(refused.message.contains("no bytes of this digest and length"), "{refused:?}");
     assert_eq!(world.store.artifacts(&run.key().task).await.unwrap(), []);
     assert_eq!(world.post("/v1/artifacts/dist", &run, &good).await.status(), StatusCode::CREATED);
+}
+
+#[tokio::test]
+async fn a_manifest_that_claims_more_than_a_run_may_keep_is_refused() {
+    const FRAME: u64 = fileset::FRAME_BYTES as u64;
+    let world = World::new().await;
+    let run = world.run("fix", &keeps(&["dist"]), &Fetch::default()).await;
+    let check = async |content: u64, expected: RefusalReason| {
+        // As a bomb: each byte of the archive is a whole frame.
+        let frames = (content.next_multiple_of(512) + 512 + 1024).div_ceil(FRAME);
+        let list: Vec<Value> = (0..frames).map(|number| json!({"at": number * FRAME, "offset": number})).collect();
+        let mut claim = Publication { bytes: frames, ..publication(b"never sent") };
+        (claim.manifest["bytes"], claim.manifest["frames"]) = (json!(frames), json!(list));
+        claim.manifest["entries"][0]["kind"]["file"]["bytes"] = json!(content);
+        let refused = refusal(world.post("/v1/artifacts/dist", &run, &claim).await).await;
+        assert_eq!(refused.reason, expected, "{refused:?}");
+    };
+    // There are no such bytes, and that many would be fine.
+    check(MOST_CONTENT_BYTES, RefusalReason::Malformed).await;
+    check(MOST_CONTENT_BYTES + 1, RefusalReason::TooLarge).await;
 }
 
 #[tokio::test]

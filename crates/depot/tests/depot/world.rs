@@ -43,7 +43,7 @@ pub struct World {
     pub address: SocketAddr,
     pub dir: TempDir,
     http: reqwest::Client,
-    _api: ApiServer,
+    _api: Option<ApiServer>,
 }
 
 /// Reviews are not cached, so that every change counts at once.
@@ -58,22 +58,31 @@ impl World {
 
     pub async fn with(options: Options) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let dir = tempfile::tempdir().unwrap();
         let api = ApiServer::open(apiserver::Options::default()).await.unwrap();
         let client = api.client();
         let definition = ::api::crds().into_iter().find(|definition| definition["spec"]["names"]["kind"] == "Task");
         let definition: CustomResourceDefinition = serde_json::from_value(definition.unwrap()).unwrap();
         Api::all(client.clone()).create(&PostParams::default(), &definition).await.unwrap();
-        let store = Store::directory(dir.path()).unwrap();
+        let world = Self { _api: Some(api), ..Self::serve(client, options).await };
+        world.namespace(NAMESPACE).await;
+        world
+    }
 
+    /// A depot that asks another API server.
+    pub async fn of(client: Client) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Self::serve(client, options()).await
+    }
+
+    async fn serve(client: Client, options: Options) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::directory(dir.path()).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let depot = Depot::new(client.clone(), store.clone(), options);
         tokio::spawn(async move { depot.serve(listener, std::future::pending()).await });
         let http = reqwest::Client::builder().no_proxy().timeout(LIMIT).build().unwrap();
-        let world = Self { client, store, address, dir, http, _api: api };
-        world.namespace(NAMESPACE).await;
-        world
+        Self { client, store, address, dir, http, _api: None }
     }
 
     pub async fn namespace(&self, name: &str) {

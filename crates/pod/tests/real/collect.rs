@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use api::kinds::task::TaskChanges;
-use domain::contract::collect::{CollectFailure, CollectReport, MOST_PATCH_BYTES};
+use domain::contract::collect::{CollectFailure, CollectReport, MOST_CONTENT_BYTES, MOST_PATCH_BYTES};
 use domain::contract::depot::RefusalReason;
 use domain::contract::reason::Reason;
 use domain::contract::report::RunReport;
@@ -259,6 +259,57 @@ async fn hostile_results_are_not_read() {
         // A patch may have any bytes.
         assert_eq!(store.changes.is_some(), matches!(hostile, "binary" | "large value"), "{hostile}");
     }
+}
+
+#[tokio::test]
+async fn files_of_any_name_are_kept_and_files_of_other_kinds_are_named() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
+    use std::os::unix::fs::symlink;
+
+    let case = Case::new(dist()).await;
+    let dist = case.path("workspace/dist");
+    fs::create_dir(&dist).unwrap();
+    let names: [&[u8]; 4] = [b"two\nlines", b"not \xff\xfe utf-8", b"\x1b[31mred", b"'quoted \"\\"];
+    for name in names {
+        fs::write(dist.join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    // Links to a file outside: a hard link is a file, and what a symbolic one leads to is not read.
+    fs::write(case.path("secret"), "hunter2").unwrap();
+    symlink(case.path("secret"), dist.join("absolute")).unwrap();
+    symlink("../../secret", dist.join("upwards")).unwrap();
+    symlink("two\nlines", dist.join("inside")).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(rustix::fs::CWD, dist.join("pipe"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(dist.join("socket")).unwrap();
+    case.ended(Reason::Succeeded);
+    let report = case.run().await;
+    assert_eq!(report.failure, None);
+    let [note] = &report.notes[..] else { panic!("{:?}", report.notes) };
+    assert!(note.starts_with("artifact \"dist\" is without \"dist/") && note.contains(" and 3 more: "), "{note}");
+    let publication = case.depot.store().artifacts["dist"].clone();
+    assert!(!publication.manifest.to_string().contains("secret"));
+    let files = case.depot.unpacked(&publication);
+    for name in names {
+        assert_eq!(fs::read(files.path().join("dist").join(OsStr::from_bytes(name))).unwrap(), name);
+    }
+    assert_eq!(fs::read_link(files.path().join("dist/inside")).unwrap(), PathBuf::from("two\nlines"));
+    assert_eq!(fs::read_dir(files.path().join("dist")).unwrap().count(), names.len() + 1);
+}
+
+#[tokio::test]
+async fn a_file_of_holes_counts_with_its_length() {
+    let case = Case::new(dist()).await;
+    fs::create_dir(case.path("workspace/dist")).unwrap();
+    File::create(case.path("workspace/dist/sparse")).unwrap().set_len(1 << 40).unwrap();
+    case.ended(Reason::Succeeded);
+    let (reason, message) = case.failure().await;
+    assert_eq!(reason, CollectFailure::CollectFailed);
+    let expected = format!(
+        "artifact \"dist\" cannot be stored: the files have more than {MOST_CONTENT_BYTES} bytes; select fewer"
+    );
+    assert!(message.starts_with(&expected), "{message}");
+    assert_eq!((case.depot.requests(""), case.artifacts().len()), (0, 0));
 }
 
 #[tokio::test]
