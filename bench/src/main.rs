@@ -5,12 +5,16 @@
 
 mod bare;
 mod controller;
+mod depot;
 mod embedded;
+mod listing;
 mod load;
+mod logs;
 mod memory;
 mod node;
 mod program;
 mod rest;
+mod results;
 mod slots;
 mod tasks;
 mod world;
@@ -50,6 +54,20 @@ enum What {
     },
     /// The REST server with many Tasks and streams.
     Rest,
+    /// What runs leave: artefacts into the store and out of it, lists of runs, logs.
+    Results {
+        /// Only one of them.
+        which: Option<Which>,
+    },
+}
+
+/// A part of the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    Artifact,
+    Restore,
+    List,
+    Logs,
 }
 
 #[tokio::main]
@@ -61,12 +79,31 @@ async fn main() -> anyhow::Result<()> {
             slots::run().await?;
             memory::run(10_000).await?;
             embedded::run(10_000).await?;
-            rest::run().await
+            rest::run().await?;
+            all_results(None).await
         }
         What::Tasks { count } => tasks::run(count).await,
         What::Slots => slots::run().await,
         What::Memory { count } => memory::run(count).await,
         What::Up { count } => embedded::run(count).await,
         What::Rest => rest::run().await,
+        What::Results { which } => all_results(which).await,
     }
+}
+
+async fn all_results(which: Option<Which>) -> anyhow::Result<()> {
+    let wanted = |one| which.is_none_or(|which| which == one);
+    if wanted(Which::Artifact) {
+        results::artifact().await?;
+    }
+    if wanted(Which::Restore) {
+        results::restore().await?;
+    }
+    if wanted(Which::List) {
+        listing::run().await?;
+    }
+    if wanted(Which::Logs) {
+        logs::run().await?;
+    }
+    Ok(())
 }

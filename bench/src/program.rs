@@ -6,10 +6,10 @@ use std::{
     net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 /// The release binary as a child process; it ends with this value.
 pub struct Program(Child);
@@ -17,12 +17,22 @@ pub struct Program(Child);
 impl Program {
     /// Starts `kubeopencode` with these arguments.
     pub fn start<A: AsRef<OsStr>>(arguments: &[A], kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
+        Self::start_with(arguments, kubeconfig, &[])
+    }
+
+    /// As [`Program::start`], with these variables.
+    pub fn start_with<A: AsRef<OsStr>>(
+        arguments: &[A],
+        kubeconfig: Option<&Path>,
+        variables: &[(&str, String)],
+    ) -> anyhow::Result<Self> {
         let binary = std::env::current_exe()?.with_file_name("kubeopencode");
         if !binary.exists() {
             bail!("{} is not there: run `make bench`", binary.display());
         }
         let mut command = Command::new(binary);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).env_remove("KUBECONFIG");
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         if let Some(kubeconfig) = kubeconfig {
             command.env("KUBECONFIG", kubeconfig);
         }
@@ -31,10 +41,33 @@ impl Program {
 
     /// Memory in use, in MiB.
     pub fn memory(&self) -> anyhow::Result<f64> {
+        self.status("VmRSS:")
+    }
+
+    /// The most memory that was ever in use, in MiB.
+    pub fn peak_memory(&self) -> anyhow::Result<f64> {
+        self.status("VmHWM:")
+    }
+
+    fn status(&self, name: &str) -> anyhow::Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).context("no VmRSS")?;
+        let line = status.lines().find(|line| line.starts_with(name)).context("it has ended")?;
         let kib: f64 = line.split_whitespace().nth(1).context("no number")?.parse()?;
         Ok(kib / 1024.0)
+    }
+
+    /// Waits for its success. Returns how long it took, and its [`Program::peak_memory`] a moment before its end.
+    pub fn succeeded(mut self) -> anyhow::Result<(Duration, f64)> {
+        let begin = Instant::now();
+        let mut peak = 0.0;
+        loop {
+            peak = self.peak_memory().unwrap_or(peak);
+            if let Some(status) = self.0.try_wait()? {
+                ensure!(status.success(), "kubeopencode ended with {status}");
+                return Ok((begin.elapsed(), peak));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// Processor time that it has taken so far.
