@@ -134,9 +134,9 @@ impl Depot {
         std::fs::write(dir.join("results/lock"), "")?;
         std::fs::write(dir.join("results/report.json"), r#"{"outcome":"Succeeded","reason":"Succeeded"}"#)?;
         let path = |name: &str| dir.join(name).display().to_string();
-        let declares = if which == "prep" { environment::FETCH } else { environment::KEEP };
+        let variable = if which == "prep" { environment::FETCH } else { environment::KEEP };
         let variables = [
-            (declares, declared.to_string()),
+            (variable, declared.to_string()),
             (environment::DEPOT_URL, self.url.clone()),
             (environment::DEPOT_TOKEN_FILE, path("token")),
             (environment::RESULTS_DIR, path("results")),

@@ -24,9 +24,9 @@ pub async fn run() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let record = json!({ "phase": "Completed", "reason": "Succeeded", "message": "x".repeat(1000) }).to_string();
 
-    let file = dir.path().join("records.db");
+    let records = dir.path().join("records.db");
     let store = Store::directory(dir.path())?;
-    let database = rusqlite::Connection::open(&file)?;
+    let database = rusqlite::Connection::open(&records)?;
     let fill = "WITH RECURSIVE numbers(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < ?2)
                 INSERT INTO runs (namespace, uid, epoch, created, record)
                 SELECT 'team-' || (n % ?3), 'uid-' || n, 1, 1700000000000 + n, ?1 FROM numbers";

@@ -222,29 +222,29 @@ async fn an_agent_keeps_its_image_until_the_next_one_is_there() -> anyhow::Resul
         end(world, &first, Ok(digest('1'))).await?;
         world.agent_is("a", "with an image", |agent| image_ready(agent) == "True ImageBuilt").await?;
         // No controller of Deployments is there.
-        let serves = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1});
-        world.merge_status::<Deployment>("a-server", serves).await?;
+        let numbers = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1});
+        world.merge_status::<Deployment>("a-server", numbers).await?;
         let ready = |agent: &Agent| agent.status.as_ref().and_then(|status| status.ready) == Some(true);
         let status = world.agent_is("a", "ready", ready).await?.status.clone().unwrap_or_default();
-        let built = status.executor_image.context("the image in the status")?;
-        ensure!(built.image.ends_with(&digest('1')) && built.commit == pod_commit(&first)?, "{built:?}");
+        let used = status.executor_image.context("the image in the status")?;
+        ensure!(used.image.ends_with(&digest('1')) && used.commit == pod_commit(&first)?, "{used:?}");
         let server_image = async || {
             let deployment = world.deployment("a").await?;
             let spec = deployment.spec.and_then(|spec| spec.template.spec);
             anyhow::Ok(image(spec.as_ref(), "opencode-server").unwrap_or_default().to_owned())
         };
-        ensure!(server_image().await? == built.image, "{}", server_image().await?);
+        ensure!(server_image().await? == used.image, "{}", server_image().await?);
 
         world.merge::<Agent>("a", json!({"spec": {"executorImageBuild": build("2")}})).await?;
         let second = builder(world, std::slice::from_ref(&first)).await?;
         world.agent_is("a", "building again", |agent| image_ready(agent) == "False BuildingImage").await?;
-        ensure!(server_image().await? == built.image, "the server lost its image");
+        ensure!(server_image().await? == used.image, "the server lost its image");
         // Meanwhile it works for Tasks.
         world.task("meanwhile", json!({"agentRef": {"name": "a"}})).await?;
         world.succeeds("meanwhile").await?;
         end(world, &second, Err("no space left on device")).await?;
         world.agent_is("a", "failed", |agent| image_ready(agent) == "False ImageBuildFailed").await?;
-        ensure!(server_image().await? == built.image, "the server lost its image");
+        ensure!(server_image().await? == used.image, "the server lost its image");
         Ok(())
     })
     .await

@@ -223,7 +223,7 @@ pub struct AgentStatus {
     /// Whether it brings its own image or runs on ours.
     pub runtime: Option<RuntimeStatus>,
     /// The image that was built for it from a repository.
-    pub executor_image: Option<BuiltImage>,
+    pub executor_image: Option<Box<BuiltImage>>,
     /// Framework that was found inside.
     pub detected_framework: Option<DetectedFramework>,
     /// Hash of the configuration that runs.

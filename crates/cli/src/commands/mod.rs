@@ -145,7 +145,7 @@ impl Command {
                     Err(_) if args.accept_old_context() => connect(&args.cluster).await?,
                     connected => connected?,
                 };
-                task::run::run(cluster, args).await
+                Box::pin(task::run::run(cluster, args)).await
             }
             Self::Get(args) => get::run(connect(&args.how.cluster).await?, args).await,
             Self::Templates(args) => {

@@ -121,9 +121,10 @@ impl Error {
     pub fn waits_for_change(&self) -> bool {
         match self {
             Self::Settings(SettingsError::Bindings(error)) => error.waits_for_change(),
-            Self::Settings(_) | Self::Apply(apply::Error::Json { .. }) => true,
             // A builder Pod or a Secret that changes leads here.
-            Self::Image(image::Error::Building(_) | image::Error::Lacks { .. }) => true,
+            Self::Settings(_)
+            | Self::Apply(apply::Error::Json { .. })
+            | Self::Image(image::Error::Building(_) | image::Error::Lacks { .. }) => true,
             Self::Image(error) => error.is_permanent(),
             Self::Apply(_) | Self::Api(_) => false,
         }
@@ -298,7 +299,7 @@ async fn built_image(
     uses: &mut Uses<'_>,
 ) -> Result<Option<Image>, image::Error> {
     let key = Key::of(agent);
-    let last = agent.status.as_ref().and_then(|status| status.executor_image.clone());
+    let last = agent.status.as_ref().and_then(|status| status.executor_image.as_deref().cloned());
     let last = last.map(|BuiltImage { image, commit, settings }| Image { image, commit, settings });
     let waiter = Dependent::Agent(key.clone());
     image::ensure(shared, &key.namespace, resolved, &waiter, Request::Agent, last, uses).await

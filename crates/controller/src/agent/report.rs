@@ -215,11 +215,10 @@ fn status_of(shared: &Shared, agent: &Agent, before: &AgentStatus, done: &Result
                 None => set(types::SECRETS_READY, true, reasons::RESOLVED, "every Secret that it needs is there"),
                 Some(trouble) => set(types::SECRETS_READY, false, reasons::SECRET_MISSING, trouble),
             }
-            after.executor_image = applied.image.as_ref().map(|Image { image, commit, settings }| BuiltImage {
-                image: image.clone(),
-                commit: commit.clone(),
-                settings: settings.clone(),
-            });
+            after.executor_image = applied
+                .image
+                .clone()
+                .map(|Image { image, commit, settings }| Box::new(BuiltImage { image, commit, settings }));
             match &applied.objects.claims {
                 Some(trouble) => set(types::PERSISTENCE_APPLIED, false, reasons::CLAIM_KEPT, trouble),
                 None => status::remove(&mut conditions, types::PERSISTENCE_APPLIED),

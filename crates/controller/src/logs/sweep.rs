@@ -84,7 +84,9 @@ async fn pass(shared: &Shared) -> Result<(), store::Error> {
     for task in adopted {
         archive.adopt(&task).await?;
     }
-    gone.into_iter().for_each(|task| shared.work.logs.add(task));
+    for task in gone {
+        shared.work.logs.add(task);
+    }
     Ok(())
 }
 

@@ -42,7 +42,7 @@ const REPORT_START_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// A Pod that was asked to stop has this long, its grace period included; then it is deleted.
 const STOP_LIMIT: SignedDuration = SignedDuration::from_secs(75);
 /// The housekeeper has this long beyond its own limit, to write its report.
-const COLLECT_MARGIN: Duration = Duration::from_secs(60);
+const COLLECT_MARGIN: Duration = Duration::from_mins(1);
 /// Only collecting that lasts at least this long is shown in the status while it lasts.
 const REPORT_COLLECTING_AFTER: SignedDuration = SignedDuration::from_secs(5);
 /// A Pod whose deletion is overdue by this much is on a node that does not respond; the run ends without it.

@@ -68,14 +68,12 @@ pub async fn read(shared: &Shared, task: &Task, epoch: i64, terms: &RunTerms) ->
         Err(error) => error,
     };
     tracing::warn!(record = run.record(), error, "the results of a run cannot be listed");
-    match shared.records.unread.failed(&run, Instant::now()) {
-        Some(again) => Reading::Until(again),
-        None => {
-            let message = format!("the status does not list the artifacts and outputs of the run: {error}");
-            shared.telemetry.events.warning(task, "ResultNote", message);
-            nothing
-        }
+    if let Some(again) = shared.records.unread.failed(&run, Instant::now()) {
+        return Reading::Until(again);
     }
+    let message = format!("the status does not list the artifacts and outputs of the run: {error}");
+    shared.telemetry.events.warning(task, "ResultNote", message);
+    nothing
 }
 
 async fn ask(archive: &dyn Archive, run: &Run) -> Result<RunResults, String> {

@@ -600,7 +600,7 @@ async fn a_depot_that_is_gone_leaves_time_for_publishing() {
     for hangs in [false, true] {
         let origin = Origin::new();
         let mut case = publishing(&origin, "OnSuccess").await;
-        case.settings.publishing_time = LIMIT - Duration::from_secs(3);
+        case.settings.publishing_time = LIMIT.saturating_sub(Duration::from_secs(3));
         if hangs {
             case.depot.fail("PUT /v1/blobs", 100, Fault::Hang);
         } else {

@@ -481,7 +481,8 @@ async fn the_records_of_a_running_task_are_its_conversation() {
 /// The stored log of a run.
 async fn keep(store: &Store, it: &Harness, uid: &str, epoch: i64, lines: &[&str], end: Option<End>) {
     let log = Run { task: Owner::new(&it.namespace, uid).unwrap(), epoch }.log();
-    let text: String = lines.iter().map(|line| format!("2026-01-01T00:00:0{epoch}Z {line}\n")).collect();
+    let lines = lines.iter().map(|line| format!("2026-01-01T00:00:0{epoch}Z {line}\n"));
+    let text = lines.collect::<Vec<_>>().concat();
     let bytes = text.len() as u64;
     store.append(&log, 0, text.into_bytes()).await.unwrap();
     if let Some(end) = end {

@@ -50,7 +50,7 @@ pub async fn run(cluster: Cluster, command: Command) -> Answer<Exit> {
         Command::List(args) => list::run(cluster, args).await,
         Command::Suspend(args) => Box::pin(suspend::run(cluster, args, true)).await,
         Command::Resume(args) => Box::pin(suspend::run(cluster, args, false)).await,
-        Command::Share(args) => share::run(cluster, args).await,
+        Command::Share(args) => Box::pin(share::run(cluster, args)).await,
         Command::Unshare(args) => share::close(cluster, args).await,
     }
 }

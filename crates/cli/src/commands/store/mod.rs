@@ -137,7 +137,7 @@ async fn check(store: &Store) -> Answer<Exit> {
         note("everything in the store is as it was written");
         return Ok(Exit::Success);
     }
-    print(&problems.iter().map(|problem| format!("{}\n", line(problem))).collect::<String>())?;
+    print(&problems.iter().flat_map(|problem| [line(problem), "\n".to_owned()]).collect::<String>())?;
     note(&match problems.len() {
         1 => "one problem was found".to_owned(),
         many => format!("{many} problems were found"),

@@ -110,8 +110,9 @@ fn show(outputs: &Outputs, single: bool, output: Output, screen: &Screen) -> Ans
             .iter()
             .filter(|(key, _)| is_variable(key))
             .map(|(key, value)| format!("{key}='{}'\n", value.replace('\'', r"'\''")))
-            .collect()),
-        Output::Text if single => Ok(outputs.values().map(|value| format!("{value}\n")).collect()),
+            .collect::<Vec<_>>()
+            .concat()),
+        Output::Text if single => Ok(outputs.values().flat_map(|value| [value.as_str(), "\n"]).collect()),
         Output::Text => {
             let mut table = Table::new(["KEY", "VALUE"]);
             for (key, value) in outputs {

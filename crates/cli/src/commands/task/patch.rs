@@ -52,8 +52,8 @@ pub fn read(patch: &[u8]) -> Vec<FileChange> {
         }
         let text = text.strip_suffix(b"\n").unwrap_or(text);
         if let Some(names) = text.strip_prefix(b"diff --git ") {
-            let path = both(names).unwrap_or_default();
-            files.push(FileChange { path, existed: true, section: at..end, ..FileChange::default() });
+            let name = both(names).unwrap_or_default();
+            files.push(FileChange { path: name, existed: true, section: at..end, ..FileChange::default() });
             continue;
         }
         let Some(file) = files.last_mut() else { continue };
@@ -135,7 +135,7 @@ fn unquoted(name: &[u8]) -> String {
 
 /// The files and the numbers of their changed lines, as `git diff --stat` shows them.
 pub fn stat(files: &[FileChange], screen: &Screen) -> String {
-    let width = screen.width.unwrap_or(WIDEST).min(120).max(40);
+    let width = screen.width.unwrap_or(WIDEST).clamp(40, 120);
     let changed = |file: &FileChange| file.insertions + file.deletions;
     let most = files.iter().map(changed).max().unwrap_or_default();
     let number = most.to_string().len().max(3);

@@ -69,7 +69,7 @@ pub async fn run(cluster: Cluster, args: Args) -> Answer<Exit> {
         return Ok(Exit::Success);
     }
     let place = match &args.path {
-        Some(path) => path.trim_matches('/').trim_start_matches("./").to_owned(),
+        Some(below) => below.trim_matches('/').trim_start_matches("./").to_owned(),
         None => place(&files, &checkout.files().await?),
     };
     let part = Part::of(&patch, &files, &place);

@@ -1,5 +1,7 @@
 //! The stage and result of a Task in one line.
 
+use std::collections::BTreeMap;
+
 use api::{Task, TaskPhase, TaskStatus, conditions::types, kinds::task::PublishedStatus};
 use domain::status::find;
 
@@ -66,7 +68,7 @@ pub fn ending(task: &Task) -> String {
         parts.push(format!("{commits} {}", if commits == 1 { "commit" } else { "commits" }));
     }
     let artifacts = status.artifacts.as_ref().map_or(0, Vec::len);
-    let outputs = status.result.as_ref().and_then(|result| result.outputs.as_ref()).map_or(0, |outputs| outputs.len());
+    let outputs = status.result.as_ref().and_then(|result| result.outputs.as_ref()).map_or(0, BTreeMap::len);
     for (number, what) in [(artifacts, "artifact"), (outputs, "output")] {
         if number > 0 {
             parts.push(format!("{number} {what}{}", if number == 1 { "" } else { "s" }));

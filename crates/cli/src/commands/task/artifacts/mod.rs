@@ -170,7 +170,7 @@ async fn list(cluster: &Cluster, rest: &Rest, task: &str, epoch: Option<i64>, fo
         Format::Table | Format::Wide => table(&found, Timestamp::now(), format == Format::Wide).show(&Screen::stdout()),
         Format::Json => json_text(&found)?,
         Format::Yaml => yaml_text(&found)?,
-        Format::Name => found.iter().map(|artifact| format!("{}\n", artifact.name)).collect(),
+        Format::Name => found.iter().flat_map(|artifact| [artifact.name.as_str(), "\n"]).collect(),
     };
     print(&text)?;
     Ok(Exit::Success)
