@@ -77,6 +77,14 @@ const SAMPLES: &[Sample] = &[
         bad: &["collector:4318", "http://"],
     },
     Sample {
+        pattern: r"^[a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$",
+        start: "registry.example.com/",
+        middle: "x",
+        end: "",
+        good: &["localhost:5000", "registry.example.com/agents/built"],
+        bad: &["https://registry.example.com", "registry.example.com/Agents", "registry.example.com/"],
+    },
+    Sample {
         pattern: r"^/[^\x00]*$",
         start: "/",
         middle: "x",

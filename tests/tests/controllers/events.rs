@@ -82,7 +82,7 @@ async fn the_end_of_a_task_is_reported_once_and_without_secrets() -> anyhow::Res
         world.works("stopped").await?;
         world.stop("stopped").await?;
         for (name, kind, reason, text) in [
-            ("good", "Warning", "NotSupported", "outputs are not checked yet"),
+            ("good", "Warning", "NotSupported", "outputs are not checked because the controller has no depot"),
             ("good", "Normal", "Succeeded", ""),
             ("bad", "Warning", "ModelError", "the model is down"),
             ("stopped", "Normal", "UserStopped", ""),

@@ -169,11 +169,12 @@ macro_rules! check {
 
 /// Moments, ages at the end of a line and in a column, addresses, versions; and doctor's findings about controllers, as it
 /// looks at the Tasks of all tests.
-pub const FILTERS: [(&str, &str); 9] = [
+pub const FILTERS: [(&str, &str); 10] = [
     (r"(?m)^(ok  |warn|fail)  controllers: .*\n(      fix: .*\n)?", "[controllers]\n"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "[time]"),
     (r"(?m)  ([0-9]+[smhdy]){1,2}$", "  [age]"),
     (r"\b([0-9]+[dy]){1,2}  ", "[age]  "),
+    (r"\b[0-9]+s(  +never)", "[age]$1"),
     (r"\b([0-9]+[smhdy]){1,2} ago", "[age] ago"),
     (r"https://127\.0\.0\.1:\d+", "[server]"),
     (r"/tmp/[^ :)]*/", "[directory]/"),

@@ -7,7 +7,7 @@ use domain::{
     run::{
         milestones,
         outcome::{Evidence, Stop, classify},
-        progress::{Progress, has_housekeeper, task_started},
+        progress::{Progress, may_have_housekeeper, task_started},
         stage::stop_requested,
         startup::{Startup, Trouble, startup},
         target::Target,
@@ -75,7 +75,7 @@ pub async fn follow(shared: &Shared, task: &Task, epoch: i64, admitted_at: Optio
     let stop = why_stop(shared, task, &terms, pod.as_deref(), &progress, now());
     let RunTerms { report_required, collect_timeout, .. } = terms;
     // The terms come from settings; the contexts, or an older version, may have made a Pod that keeps nothing.
-    let keeps = collect_timeout.is_some() && pod.as_deref().is_none_or(has_housekeeper);
+    let keeps = collect_timeout.is_some() && pod.as_deref().is_none_or(may_have_housekeeper);
     let evidence = Evidence { pod: pod.as_deref(), gone, stop: stop.as_ref(), report_required, keeps };
     if let Some(ending) = classify(&evidence) {
         return finish::ended(shared, task, epoch, &terms, &evidence, ending).await;

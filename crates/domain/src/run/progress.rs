@@ -91,9 +91,10 @@ pub fn task_started(pod: &Pod) -> bool {
     task_ended(pod).is_none_or(|state| !unstarted(state))
 }
 
-/// Whether the Pod was made with a housekeeper.
-pub fn has_housekeeper(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|spec| spec.containers.iter().any(|one| one.name == HOUSEKEEPER_CONTAINER))
+/// Whether the Pod has a housekeeper, as far as its node reported containers. A cached Pod has none in its spec.
+pub fn may_have_housekeeper(pod: &Pod) -> bool {
+    let reported = status(pod).and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+    reported.is_empty() || reported.iter().any(|container| container.name == HOUSEKEEPER_CONTAINER)
 }
 
 /// How the housekeeper ended, if it did.
@@ -165,6 +166,24 @@ mod tests {
         let failed = |pod: &Pod| failed_preparation(pod).map(|status| status.name.clone());
         assert_eq!(failed(&pod(3)).as_deref(), Some("git-init-0"));
         assert_eq!((failed(&pod(0)), failed(&Pod::default())), (None, None));
+    }
+
+    #[test]
+    fn a_pod_has_no_housekeeper_once_its_node_reports_others_only() {
+        let check = |names: &[&str], expected: bool| {
+            let statuses: Vec<serde_json::Value> = names
+                .iter()
+                .map(|name| serde_json::json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0}))
+                .collect();
+            let pod: Pod = serde_json::from_value(serde_json::json!({
+                "metadata": {}, "spec": {"containers": []}, "status": {"containerStatuses": statuses},
+            }))
+            .unwrap();
+            assert_eq!(may_have_housekeeper(&pod), expected, "{names:?}");
+        };
+        check(&[], true);
+        check(&["agent", "housekeeper"], true);
+        check(&["agent"], false);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::*;
 use crate::{
     opencode::{ConfigInput, compile},
     platform::Addressing,
-    run::{progress::has_housekeeper, workspace::placed},
+    run::workspace::placed,
     sample::{agent, from_json, map, platform, task, task_on_agent},
     workload::contexts::{ConfigMaps, ContextInput, assemble},
 };
@@ -199,8 +199,9 @@ fn only_a_whole_repository_in_the_workspace_has_changes_to_keep() {
             item[key] = value.clone();
         }
         task.contexts = from_json(json!([item]));
-        let pod = built(&task, &with_depot(), TASK).unwrap().pod;
-        assert_eq!(has_housekeeper(&pod), expected, "{context}");
+        let objects = built(&task, &with_depot(), TASK).unwrap();
+        let keeps = spec(&objects).containers.iter().any(|container| container.name == HOUSEKEEPER_CONTAINER);
+        assert_eq!(keeps, expected, "{context}");
     };
     check(json!({ "mountPath": "code" }), true);
     check(json!({ "mountPath": "." }), true);
