@@ -68,7 +68,7 @@ impl Results {
         let started = Instant::now();
         while self.run(&["artifacts", "probe"]).code() != Some(0) {
             assert!(started.elapsed() < LIMIT, "{}", self.run(&["artifacts", "probe"]).text());
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 

@@ -125,7 +125,7 @@ fn told(dir: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut told = BTreeSet::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if !path.extension().is_some_and(|extension| extension == "log") {
+        if path.extension().is_none_or(|extension| extension != "log") {
             continue;
         }
         for line in fs::read_to_string(path)?.lines() {

@@ -26,7 +26,6 @@ const SCRIPT: &str = "mkdir -p dist/sub; head -c 300000 /dev/urandom > dist/sub/
     echo sha=$sha; echo sha=$sha >> $KUBEOPENCODE_OUTPUTS";
 
 #[test]
-#[expect(clippy::print_stdout, reason = "for who lets it kill more often")]
 fn what_runs_leave_outlives_a_platform_that_is_killed_again_and_again() {
     let kills = env::var("KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();

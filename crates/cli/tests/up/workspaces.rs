@@ -9,7 +9,7 @@ use std::{
 
 use crate::command::{LIMIT, Up};
 
-const MANIFEST: &str = r#"
+const MANIFEST: &str = "
 apiVersion: kubeopencode.io/v1alpha1
 kind: AgentTemplate
 metadata: {name: fails}
@@ -48,7 +48,7 @@ spec:
   templateRef: {name: shares}
   workspace: {accessMode: ReadWriteMany, sharing: All}
   dependsOn: [{task: two}]
-"#;
+";
 
 fn phase(up: &Up, task: &str, wanted: &str) {
     up.until(&["get", "task", task, "-o", "jsonpath={.status.phase}"], |phase| phase == wanted);
