@@ -5,10 +5,10 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`serving`] | connections |
-//! | [`routes`] | the paths of the protocol, and who may use them |
+//! | `serving` | connections |
+//! | `routes` | the paths of the protocol, and who may use them |
 //! | [`delivery`] | files of Tasks: placed and removed |
-//! | [`runs`] | the workspace before and after a run |
+//! | `runs` | the workspace before and after a run |
 //! | [`frames`] | answers whose end says whether they are complete |
 //! | [`client`] | the other end, for `prep` and the housekeeper |
 
@@ -79,7 +79,7 @@ pub struct Settings {
     pub workspace: PathBuf,
     /// Directory of our own.
     pub state: PathBuf,
-    /// See [`PATIENCE`].
+    /// See `PATIENCE`.
     pub patience: Duration,
 }
 

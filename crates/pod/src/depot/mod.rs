@@ -2,7 +2,7 @@
 //!
 //! The token is read for each request, because the kubelet renews it, and it is sent to the depot alone: a redirect is
 //! followed without it. Nothing is held in memory whole but answers, whose size is limited. A depot that does nothing
-//! for [`SILENCE`] has failed; [`retry`] tries again.
+//! for `SILENCE` has failed; [`retry`] tries again.
 
 mod download;
 mod error;
@@ -38,7 +38,7 @@ pub struct Settings {
     pub url: Url,
     pub token_file: PathBuf,
     pub authorities: Authorities,
-    /// See [`SILENCE`].
+    /// See `SILENCE`.
     pub silence: Duration,
 }
 

@@ -5,11 +5,11 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`wait`] | the end of the agent's container |
-//! | [`remote`] | what a Task on an Agent's server left in the Agent's workspace |
-//! | [`collection`] | the steps within the time limit, and the report |
+//! | `wait` | the end of the agent's container |
+//! | `remote` | what a Task on an Agent's server left in the Agent's workspace |
+//! | `collection` | the steps within the time limit, and the report |
 //! | `artifacts`, `outputs`, `changes`, `publish`, `caches` | one step each |
-//! | [`results`] | files that the agent's container left |
+//! | `results` | files that the agent's container left |
 //!
 //! A step that fails does not keep the others from their work: a run that lost an artefact still has its outputs. What is
 //! stored twice, because the container was started again, is stored once.
@@ -65,7 +65,7 @@ pub struct Settings {
     /// Directory that `prep` shares.
     pub collect: PathBuf,
     pub workspace: PathBuf,
-    /// See [`STOP_GRACE`].
+    /// See `STOP_GRACE`.
     pub stop_grace: Duration,
     /// The part of `timeout` that is kept for publishing.
     pub publishing_time: Duration,

@@ -52,7 +52,7 @@ pub struct Settings {
     pub inputs_timeout: Duration,
     /// Time after which optional inputs and caches are given up.
     pub optional_timeout: Duration,
-    /// See [`PATIENCE`].
+    /// See `PATIENCE`.
     pub patience: Duration,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It runs after the agent, in a container that has the credential and reads the agent's checkout. The agent wrote every
 //! byte of the checkout, so git never runs in it and never reads its configuration, hooks, attributes of filters or
-//! references: the agent's commits are copied, as objects that git checks, into a repository of our own ([`repository`]),
+//! references: the agent's commits are copied, as objects that git checks, into a repository of our own (`repository`),
 //! and its files are read through an index of our own.
 //!
 //! ## What is pushed
