@@ -105,7 +105,7 @@ impl Trap {
         ] {
             make_executable(&work_tree.join(".git/hooks").join(hook), &fs::read_to_string(self.program()).unwrap());
         }
-        let attributes = "* filter=evil diff=evil merge=evil\nREADME.md filter=a=b\n";
+        let attributes = "* filter=evil diff=evil merge=evil\nREADME.md filter=a=b\nplain.txt !filter\n";
         fs::create_dir_all(work_tree.join(".git/info")).unwrap();
         fs::write(work_tree.join(".git/info/attributes"), attributes).unwrap();
         fs::write(work_tree.join(".gitattributes"), attributes).unwrap();
@@ -126,13 +126,17 @@ async fn nothing_of_a_checkout_is_executed_and_no_process_has_the_credential() {
     case.write("sub/file", "changed\n");
     trap.arm(&case.ws());
     case.write("README.md", "changed\n");
+    case.write("plain.txt", "new\n");
     case.more = vec![("PATH", trap.watched_path())];
     let finished = publish_as_a_process(&case).await;
     let executed = fs::read_to_string(trap.mark()).unwrap_or_default();
     assert!(executed.is_empty(), "executed: {executed}");
     assert_eq!(finished.code, Some(0), "{}", finished.stderr);
     assert_eq!(case.subjects("agents/fix"), ["Fix the poem", "A submodule", "By the agent"]);
-    assert_eq!(case.remote(&["show", "agents/fix:README.md"]), "changed");
+    assert_eq!(case.remote(&["show", "agents/fix:plain.txt"]), "new");
+    // Files with a filter stay as they were: what the filter would make of them is not known.
+    let (before, after) = (case.remote(&["show", "main:README.md"]), case.remote(&["show", "agents/fix:README.md"]));
+    assert_eq!(before, after);
     assert_eq!(case.remote(&["log", "-1", "--format=%an", "agents/fix"]), "KubeOpenCode agent");
 
     let dump = fs::read_to_string(trap.dump()).unwrap();

@@ -28,7 +28,7 @@ async fn a_step_waits_until_the_tables_are_free(world: World) {
     let (mut user, observer) = (connect(&records).await, connect(&records).await);
     // As the version before left it.
     let undo = "DROP TABLE properties; DROP INDEX runs_imported; ALTER TABLE runs DROP COLUMN imported;
-                DELETE FROM schema_version WHERE version > 2";
+                DELETE FROM schema_version WHERE version > 3";
     observer.batch_execute(undo).await.unwrap();
     std::fs::remove_file(std::path::Path::new(&blobs).join("store-id")).unwrap();
     let using = user.transaction().await.unwrap();

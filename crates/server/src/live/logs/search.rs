@@ -56,7 +56,7 @@ pub(super) struct LogSearchQuery {
 }
 
 /// Searches the logs of a Task: of the current run and of earlier ones. A search takes 10 seconds at most.
-#[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/logs/search", tag = "tasks",
+#[utoipa::path(get, path = "/namespaces/{namespace}/tasks/{name}/logs/search", operation_id = "searchLog", tag = "tasks",
     params(("namespace" = String, Path), ("name" = String, Path), LogSearchQuery),
     responses((status = 200, body = LogSearchResponse),
         (status = 429, description = "too many searches at the same time")))]
