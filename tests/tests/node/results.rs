@@ -40,6 +40,7 @@ async fn a_run_publishes_with_a_credential_that_its_agent_never_saw() -> anyhow:
         server.allow_pushes().await?;
         let login = json!({"stringData": {"username": "robot", "password": password()}});
         world.create::<Secret>("git", login).await?;
+        world.kubectl(&["label", "secret", "git", "kubeopencode.io/allow-tasks=true"])?;
         let extra = json!([{"name": "KNOWN", "value": KNOWN}]);
         let cache =
             json!([{"name": "deps", "key": "deps-{{ hash \"repo/package-lock.json\" }}", "paths": ["repo/deps"]}]);
