@@ -9,9 +9,9 @@ import styles from "./OutputsCard.module.css";
 
 /** The outputs of the run, by key. */
 export function OutputsCard({ task }: { task: Task }) {
-  const inStatus = task.result?.outputs;
-  const stored = useOutputs(task, inStatus !== undefined && isFinished(task.phase));
-  const outputs = Object.entries(stored.data?.outputs ?? inStatus ?? {});
+  // An event about the Task, which replaces what is shown, has no outputs.
+  const stored = useOutputs(task, isFinished(task.phase));
+  const outputs = Object.entries(stored.data?.outputs ?? task.result?.outputs ?? {});
   if (outputs.length === 0) return null;
   return (
     <Card title="Outputs" tools={<Tag>{outputs.length}</Tag>} flush>

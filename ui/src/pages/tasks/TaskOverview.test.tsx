@@ -24,12 +24,19 @@ test("the stored outputs replace those of the status, which leaves out long ones
   expect(sent.map(({ address }) => address)).toContain("/api/v1/namespaces/n/tasks/t/outputs?epoch=2");
 });
 
-test("a Task without outputs asks for none", () => {
-  const sent = stubServer(() => ({ body: {} }));
+test("a Task that runs asks for no outputs, and one that left none shows none", () => {
+  const sent = stubServer(() => ({ body: { outputs: {} } }));
+  renderPage(<TaskOverview task={aTask({ phase: "Running", runEpoch: 1 })} />);
+  expect(sent.filter(({ address }) => address.includes("/outputs"))).toEqual([]);
   renderPage(<TaskOverview task={aTask({ phase: "Completed", runEpoch: 1, result: { summary: "Done." } })} />);
   expect(screen.getByText("Done.")).toBeInTheDocument();
   expect(screen.queryByText("Outputs")).not.toBeInTheDocument();
-  expect(sent.filter(({ address }) => address.includes("/outputs"))).toEqual([]);
+});
+
+test("outputs appear after an event that has none", async () => {
+  stubServer(({ address }) => ({ body: address.includes("/outputs") ? { epoch: 1, outputs: { answer: "42" } } : {} }));
+  renderPage(<TaskOverview task={aTask({ phase: "Completed", runEpoch: 1, result: { summary: "Done." } })} />);
+  expect(await screen.findByText("42")).toBeInTheDocument();
 });
 
 test("caches show what was found and whether they were saved", () => {
