@@ -114,7 +114,7 @@ describe("Tasks", () => {
     const tree = page.getByRole("tree", { name: "Files of findings" });
     await tree.getByRole("treeitem", { name: "report" }).click();
     await tree.getByRole("treeitem", { name: /^README\.md/ }).click();
-    await page.getByRole("heading", { name: "Findings" }).waitFor();
+    await page.getByRole("heading", { name: "Findings", exact: true }).waitFor();
     await page.getByText("<b>No</b> HTML.").waitFor();
     expect(await violations(page)).toEqual([]);
     await tree.focus();
