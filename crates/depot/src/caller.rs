@@ -35,7 +35,7 @@ use crate::{
 
 /// Kubernetes' own tokens have less than 2 KiB.
 const LONGEST_TOKEN: usize = 16 << 10;
-/// Reviews at a time: whoever sends worthless tokens must not keep the API server busy.
+/// Reviews at a time: a sender of worthless tokens must not keep the API server busy.
 const REVIEWS: usize = 16;
 /// The API server answers within this time, or the request is refused.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
@@ -275,7 +275,7 @@ fn admit(bearer: &Bearer, pod: &Pod, task: &Task) -> Answer<Caller> {
     })
 }
 
-/// From the Task: whoever writes to a Pod must not choose whose caches it uses. A Task with caches of its own chooses
+/// From the Task: a writer to a Pod must not choose whose caches it uses. A Task with caches of its own chooses
 /// what is saved, so it does not share those of its template, which may be for reading only.
 fn scope(task: &Task) -> Option<String> {
     let shared = match (&task.spec.agent_ref, &task.spec.template_ref) {

@@ -133,7 +133,7 @@ pub(crate) async fn receive(shared: &Shared, caller: &Caller, headers: &HeaderMa
     Ok(received)
 }
 
-/// Refuses bytes of other namespaces: whoever knows their digest need not know them.
+/// Refuses bytes of other namespaces: a caller that knows their digest need not know them.
 async fn sent(shared: &Shared, caller: &Caller, digest: &Digest) -> Answer<()> {
     let sent = shared.store.was_sent_by(caller.namespace(), digest).await;
     if sent.map_err(|error| Refused::store(&error))? { Ok(()) } else { Err(missing()) }

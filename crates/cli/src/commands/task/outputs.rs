@@ -1,4 +1,4 @@
-//! `outputs`: the values that a run wrote for whoever comes after it.
+//! `outputs`: the values that a run wrote for later use.
 
 use std::collections::BTreeMap;
 
