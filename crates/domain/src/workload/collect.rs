@@ -112,12 +112,7 @@ pub(crate) fn plan(
         input.mount_path = absolute(&input.mount_path, &contexts.workspace_dir)
             .ok_or_else(|| BuildError::InputPath { path: input.mount_path.clone() })?;
     }
-    for (what, json) in [("kept", serde_json::to_string(&keep)), ("fetched", serde_json::to_string(&fetch))] {
-        let bytes = json.map(|json| json.len()).unwrap_or_default();
-        if bytes > MOST_SETTINGS {
-            return Err(BuildError::TooManyResults { what, bytes });
-        }
-    }
+    check_size(&keep, &fetch)?;
     let secret = keep.publish.as_ref().map(|plan| plan.settings.secret_ref.name.clone());
     Ok(Collecting { keep, fetch, secret, companion: None })
 }
@@ -142,6 +137,7 @@ fn plan_on_agent(
         input.mount_path = input_on_agent(&input.mount_path, &contexts.workspace_dir, task.name)
             .ok_or_else(|| BuildError::InputPath { path: input.mount_path.clone() })?;
     }
+    check_size(&keep, &fetch)?;
     let delivery = contexts.delivery.clone();
     let delivery =
         delivery.or_else(|| (!fetch.inputs.is_empty()).then(|| task_directory(&contexts.workspace_dir, task.name)));
@@ -151,6 +147,17 @@ fn plan_on_agent(
         delivery,
     });
     Ok(Collecting { keep, fetch, secret: None, companion })
+}
+
+/// Refuses settings with which Linux starts no container.
+fn check_size(keep: &Keep, fetch: &Fetch) -> Result<(), BuildError> {
+    for (what, json) in [("kept", serde_json::to_string(keep)), ("fetched", serde_json::to_string(fetch))] {
+        let bytes = json.map(|json| json.len()).unwrap_or_default();
+        if bytes > MOST_SETTINGS {
+            return Err(BuildError::TooManyResults { what, bytes });
+        }
+    }
+    Ok(())
 }
 
 /// Path of an input of a Task on an Agent's server; `None` if it leads out of the workspace.

@@ -218,6 +218,12 @@ fn settings_that_no_container_could_be_started_with_are_refused() {
         Some(from_json(json!({ "context": "code", "secretRef": { "name": "push" }, "pullRequest": { "body": body } })));
     let problem = built(&task, &with_depot(), TASK).unwrap_err().to_string();
     assert!(problem.contains("what is kept for the run takes 13"), "{problem}");
+
+    let mut task = task_on_agent(rich_agent());
+    let paths = vec!["x".repeat(4096); 40];
+    task.artifacts = from_json(json!([{ "name": "report", "paths": paths }]));
+    let problem = built(&task, &with_depot(), TASK).unwrap_err().to_string();
+    assert!(problem.contains("what is kept for the run takes 16"), "{problem}");
 }
 
 #[test]
